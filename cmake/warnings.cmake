@@ -1,0 +1,15 @@
+# Warnings are errors in the project's own C++ code.
+function(glmtune_warnings target)
+  target_compile_options(
+    ${target}
+    PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall
+            -Wextra
+            -Wpedantic
+            -Werror
+            -Wshadow
+            -Wmissing-field-initializers
+            -Wnon-virtual-dtor>)
+  if(GLMTUNE_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()

@@ -1,0 +1,2 @@
+// The layer has at least one source from the start.
+namespace glmtune {}

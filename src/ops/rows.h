@@ -1,0 +1,31 @@
+#pragma once
+// Moving rows: token permutation for the experts, label rows for the head. C columns.
+#include "ops/op.h"
+
+namespace glmtune::ops {
+
+// y[r] = x[index[r] / divide];  y [R, C], x [S, C], index I32 [R]. (divide = K turns slots to
+// tokens.)
+struct GatherRows {
+  Tensor y, x, index;
+  std::int64_t divide = 1;
+  void check() const;
+};
+GLMTUNE_DECLARE_OP(GatherRows);
+
+// y[index[r]] = x[r]; the other rows of y are left alone. Each row is named at most once.
+struct ScatterRows {
+  Tensor y, x, index;
+  void check() const;
+};
+GLMTUNE_DECLARE_OP(ScatterRows);
+
+// y[t] = base[t] + Σ_j x[row_of_slot[t, j]], summed in at least fp32 in the order of j, one
+// rounding. y [T, C], x [R, C], row_of_slot I32 [T, K], base [T, C] (may be y itself) or {}.
+struct CombineRows {
+  Tensor y, x, row_of_slot, base;
+  void check() const;
+};
+GLMTUNE_DECLARE_OP(CombineRows);
+
+}  // namespace glmtune::ops
