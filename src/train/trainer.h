@@ -1,0 +1,21 @@
+#pragma once
+// The main job: fine-tune as a recipe says.
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "train/recipe.h"
+
+namespace glmtune::train {
+
+struct TrainOptions {
+  // Number of the signal that asked the run to end, 0 while none has; read at step boundaries. May
+  // be null.
+  const std::atomic<int>* stop_signal = nullptr;
+  bool terminal = false;  // a person watches: a progress line that rewrites itself
+};
+
+// Returns an exit status (base/exit_code.h); throws Error.
+int run_training(const Recipe& recipe, const TrainOptions& options);
+
+}  // namespace glmtune::train
