@@ -1,0 +1,70 @@
+#include "data/pack_sampler.h"
+
+#include <algorithm>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "data/shuffle.h"
+
+namespace glmtune::data {
+
+PackSampler::PackSampler(std::optional<std::int64_t> packs, SamplerSettings settings)
+    : packs_(packs), settings_(settings) {
+  if (settings_.global_batch_size < 1) {
+    fail(cat("global_batch_size must be at least 1, found ", settings_.global_batch_size));
+  }
+  if (!packs_) {
+    check(!settings_.shuffle,
+          "dataloader.shuffle: a data set that repeats without end comes in order and cannot be "
+          "shuffled; set dataloader.shuffle: false");
+    return;
+  }
+  check(*packs_ > 0, "the data set holds no packs: nothing to train on");
+  if (settings_.drop_last && *packs_ < settings_.global_batch_size) {
+    fail(cat("the data set holds ", *packs_, " packs, fewer than one global batch of ",
+             settings_.global_batch_size,
+             ", and dataloader.drop_last leaves incomplete batches out; use a smaller "
+             "step_scheduler.global_batch_size or dataloader.drop_last: false"));
+  }
+}
+
+std::optional<std::int64_t> PackSampler::steps_per_epoch() const {
+  if (!packs_) return std::nullopt;
+  const std::int64_t batch = settings_.global_batch_size;
+  return settings_.drop_last ? *packs_ / batch : (*packs_ + batch - 1) / batch;
+}
+
+GlobalBatch PackSampler::batch(SamplerCursor at) const {
+  GlobalBatch out;
+  const std::int64_t size = settings_.global_batch_size;
+  if (!packs_) {
+    for (std::int64_t i = 0; i < size; ++i) out.packs.push_back(at.next + i);
+    out.after = {at.epoch, at.next + size};
+    return out;
+  }
+  if (at.epoch < 0 || at.next < 0 || at.next >= *packs_) {
+    fail(cat("position (epoch ", at.epoch, ", pack ", at.next, ") is outside the data set of ",
+             *packs_, " packs; was the run started with other data?"));
+  }
+  const std::int64_t end = std::min(at.next + size, *packs_);
+  const std::scoped_lock lock(mutex_);
+  if (settings_.shuffle && ordered_epoch_ != at.epoch) {
+    order_ = permutation(*packs_, settings_.seed, static_cast<std::uint64_t>(at.epoch));
+    ordered_epoch_ = at.epoch;
+  }
+  for (std::int64_t i = at.next; i < end; ++i) {
+    out.packs.push_back(settings_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
+  }
+  const std::int64_t left = *packs_ - end;
+  out.last_of_epoch = left == 0 || (settings_.drop_last && left < size);
+  out.after = out.last_of_epoch ? SamplerCursor{at.epoch + 1, 0} : SamplerCursor{at.epoch, end};
+  return out;
+}
+
+SamplerCursor PackSampler::cursor_at_step(std::int64_t steps) const {
+  const auto per_epoch = steps_per_epoch();
+  if (!per_epoch) return {0, steps * settings_.global_batch_size};
+  return {steps / *per_epoch, steps % *per_epoch * settings_.global_batch_size};
+}
+
+}  // namespace glmtune::data

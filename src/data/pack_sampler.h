@@ -1,0 +1,54 @@
+#pragma once
+// PackSampler: which packs make up each global batch. An epoch's order is a permutation of the
+// pack numbers that depends on (seed, epoch) only, never on the number of ranks; the position in it
+// is two integers, so that a run resumes in the middle of an epoch, also with another world size.
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace glmtune::data {
+
+struct SamplerSettings {
+  std::int64_t global_batch_size = 1;  // packs of one optimizer step
+  std::uint64_t seed = 42;
+  bool shuffle = true;
+  bool drop_last = false;  // leave out an epoch's last batch when it is incomplete
+};
+
+// Position: packs already taken in an epoch. (0, 0) is the start.
+struct SamplerCursor {
+  std::int64_t epoch = 0;
+  std::int64_t next = 0;
+  bool operator==(const SamplerCursor&) const = default;
+};
+
+struct GlobalBatch {
+  std::vector<std::int64_t> packs;  // numbers, in the order in which they are dealt to the ranks
+  SamplerCursor after;              // where the next batch begins
+  bool last_of_epoch = false;
+};
+
+class PackSampler {
+ public:
+  // packs: as PackSource::size(). Throws Error where no epoch would hold a single batch, and for
+  // shuffling without end.
+  PackSampler(std::optional<std::int64_t> packs, SamplerSettings settings);
+
+  // Optimizer steps of one epoch; none for a source without end.
+  std::optional<std::int64_t> steps_per_epoch() const;
+  // The batch that begins at a position; the last one of an epoch may be smaller.
+  GlobalBatch batch(SamplerCursor at) const;
+  // The position after `steps` batches from the start.
+  SamplerCursor cursor_at_step(std::int64_t steps) const;
+  const SamplerSettings& settings() const { return settings_; }
+
+ private:
+  std::optional<std::int64_t> packs_;
+  SamplerSettings settings_;
+  mutable std::mutex mutex_;  // guards the order of the epoch asked for last
+  mutable std::int64_t ordered_epoch_ = -1;
+  mutable std::vector<std::int64_t> order_;
+};
+
+}  // namespace glmtune::data
