@@ -1,0 +1,12 @@
+#include "support/op_cases.h"
+
+namespace glmtune::test {
+
+std::vector<OpCase> all_op_cases(Sizes sizes) {
+  std::vector<OpCase> all;
+  for (const auto family : {elementwise_cases})
+    for (OpCase& c : family(sizes)) all.push_back(std::move(c));
+  return all;
+}
+
+}  // namespace glmtune::test

@@ -1,0 +1,19 @@
+#pragma once
+// The list of all op cases: checked by tests/ops on the CPU and on a CUDA device, timed by bench/.
+// One cases_<family>.cpp per header of src/ops.
+#include <vector>
+
+#include "support/op_case.h"
+
+namespace glmtune::test {
+
+enum class Sizes : std::uint8_t {
+  kOdd,    // small and uneven, empty ones too
+  kBench,  // a layer of the "small" benchmark model
+};
+
+std::vector<OpCase> elementwise_cases(Sizes sizes);
+
+std::vector<OpCase> all_op_cases(Sizes sizes);
+
+}  // namespace glmtune::test
