@@ -1,0 +1,100 @@
+#pragma once
+// ChatTemplate: a checkpoint's chat template (Jinja), rendered as transformers renders it
+// (trim_blocks, lstrip_blocks, break and continue, generation blocks, tojson = json.dumps,
+// raise_exception, strftime_now), with the origin of every byte of the result.
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "io/json.h"
+
+namespace glmtune::text {
+
+// Where a piece of rendered text comes from.
+enum class Origin : std::uint8_t {
+  kTemplate,  // written in the template
+  kSetting,   // another context variable (bos_token, a template option): the recipe's, not a row's
+  kData,      // messages, tools or documents: text that users wrote
+};
+// Which part of a row a kData piece comes from.
+enum class Field : std::uint8_t {
+  kNone,
+  kRole,
+  kContent,
+  kReasoningContent,
+  kToolCalls,
+  kTools,
+  kOther,
+};
+
+struct Segment {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  Origin origin = Origin::kTemplate;
+  Field field = Field::kNone;
+  // kData: index of the message it comes from, -1 for tools and documents. Otherwise: the message
+  // whose iteration of a loop over messages (or a part of them) wrote it, -1 outside such loops.
+  std::int32_t message = -1;
+  bool operator==(const Segment&) const = default;
+};
+
+struct Rendered {
+  std::string text;
+  std::vector<Segment> segments;  // in order, without gaps, cover the text
+  // Byte spans of the generation blocks in the order of their ends; may be empty spans.
+  std::vector<std::pair<std::size_t, std::size_t>> generation;
+};
+
+struct RenderLimits {
+  std::size_t max_steps = 50'000'000;              // evaluation steps
+  std::size_t max_bytes = std::size_t(512) << 20;  // of strings and lists alive at a time
+};
+
+struct RenderOptions {
+  std::optional<std::tm> now;  // what strftime_now formats; absent: the local time
+  RenderLimits limits;
+};
+
+// An error in the template or of its evaluation. `kind` is the class Python would raise
+// ("UndefinedError", "TypeError", "TemplateSyntaxError", ...; raise_exception: "TemplateError").
+struct TemplateError : Error {
+  TemplateError(const std::string& message, std::string kind_, int line_, int message_index_)
+      : Error(message), kind(std::move(kind_)), line(line_), message_index(message_index_) {}
+  std::string kind;
+  int line;           // of the template, from 1
+  int message_index;  // of the message being rendered, -1 where unknown
+};
+
+class ChatTemplate {
+ public:
+  // `where` names the source in error messages. Throws TemplateError on a syntax error.
+  static ChatTemplate parse(std::string source, std::string where);
+  // chat_template.jinja of a checkpoint folder, else the chat_template of its
+  // tokenizer_config.json (of several named ones "default"). An error where there is none.
+  static ChatTemplate load(const std::string& folder);
+
+  // `context` is an object: messages, tools, add_generation_prompt, bos_token, options ...
+  // Throws TemplateError, also when a limit is exceeded.
+  Rendered render(const io::Value& context, const RenderOptions& options = {}) const;
+
+  const std::string& source() const;
+  bool has_generation_blocks() const;
+  // Whether the template speaks of `name` anywhere: as a variable, an attribute or a string. What
+  // it never mentions (an option, a field of a message) cannot change what it renders.
+  bool mentions(std::string_view name) const;
+
+  struct Impl;
+
+ private:
+  explicit ChatTemplate(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace glmtune::text
