@@ -1,2 +1,0 @@
-// The layer's library has at least one source in every build.
-namespace glmtune {}
