@@ -1,0 +1,227 @@
+#include "io/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "base/cat.h"
+#include "base/error.h"
+
+namespace glmtune::io {
+namespace {
+
+// Some network file systems refuse larger single transfers.
+constexpr std::size_t kLargestTransfer = std::size_t{64} << 20U;
+
+[[noreturn]] void fail_errno(const std::string& path, std::string_view doing, int error) {
+  const std::string message = cat(path, ": ", doing, " failed: ", std::strerror(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      fail_machine(cat(message, "; free space (", human_bytes(free_bytes(path)),
+                       " are left there) or write to another folder"));
+    case EACCES:
+    case EPERM:
+      fail(cat(message, "; check the permissions of the file and its folder"));
+    case EROFS:
+      fail(cat(message, "; choose a folder that can be written"));
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+      fail(message);
+    default:
+      fail_machine(message);
+  }
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+// A name beside `path` that no other process or thread of this one uses.
+std::string temporary_beside(const std::string& path) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path p(path);
+  return (std::filesystem::path(folder_of(path)) /
+          cat(".", p.filename().string(), ".tmp-", ::getpid(), "-", counter++))
+      .string();
+}
+
+void sync_fd(int fd, const std::string& path) {
+  while (::fsync(fd) != 0) {
+    if (errno == EINTR) continue;
+    // A file system that cannot sync this kind of file says so; nothing can be done about it.
+    if (errno == EINVAL || errno == ENOTSUP) return;
+    fail_errno(path, "fsync", errno);
+  }
+}
+
+}  // namespace
+
+ReadFile::ReadFile(const std::string& path)
+    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (fd_ < 0) fail_errno(path, "opening for reading", errno);
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const int error = S_ISDIR(info.st_mode) ? EISDIR : errno;
+    ::close(fd_);
+    if (error == 0) fail(cat(path, ": is not a regular file"));
+    fail_errno(path, "opening for reading", error);
+  }
+  size_ = static_cast<std::uint64_t>(info.st_size);
+}
+
+ReadFile::ReadFile(ReadFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+ReadFile::~ReadFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void ReadFile::read(std::uint64_t offset, void* dst, std::size_t bytes) const {
+  auto* out = static_cast<char*>(dst);
+  while (bytes > 0) {
+    const ssize_t n =
+        ::pread(fd_, out, std::min(bytes, kLargestTransfer), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno(path_, cat("reading ", bytes, " bytes at offset ", offset), errno);
+    if (n == 0) {
+      fail(cat(path_, ": ends ", bytes, " bytes early (at offset ", offset,
+               "); the file is truncated, fetch or copy it again"));
+    }
+    out += n;
+    offset += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(path),
+      temporary_(temporary_beside(path)),
+      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) fail_errno(path, "creating", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::append(const void* data, std::size_t bytes) {
+  const auto* in = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd_, in, std::min(bytes, kLargestTransfer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno(path_, cat("writing ", bytes, " bytes at offset ", written_), errno);
+    in += n;
+    written_ += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+void AtomicFile::commit() {
+  sync_fd(fd_, path_);
+  if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "closing", errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail_errno(path_, "renaming into place", errno);
+  temporary_.clear();
+  sync_folder(folder_of(path_));
+}
+
+std::string read_file(const std::string& path) {
+  const ReadFile file(path);
+  std::string bytes(file.size(), '\0');
+  file.read(0, bytes.data(), bytes.size());
+  return bytes;
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.append(bytes);
+  file.commit();
+}
+
+void copy_file(const std::string& from, const std::string& to) {
+  const ReadFile in(from);
+  AtomicFile out(to);
+  std::vector<char> chunk(std::min<std::uint64_t>(in.size(), std::uint64_t{4} << 20U));
+  for (std::uint64_t at = 0; at < in.size(); at += chunk.size()) {
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), in.size() - at));
+    in.read(at, chunk.data(), n);
+    out.append(chunk.data(), n);
+  }
+  out.commit();
+}
+
+void sync_folder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_errno(folder, "opening", errno);
+  try {
+    sync_fd(fd, folder);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  ::close(fd);
+}
+
+bool replace_symlink(const std::string& link, const std::string& target) {
+  const std::string temporary = temporary_beside(link);
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) {
+    if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) return false;
+    fail_errno(link, "creating a symbolic link", errno);
+  }
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    fail_errno(link, "replacing a symbolic link", error);
+  }
+  sync_folder(folder_of(link));
+  return true;
+}
+
+std::uint64_t free_bytes(const std::string& path) {
+  std::filesystem::path p = std::filesystem::absolute(path);
+  struct statvfs info {};
+  while (::statvfs(p.c_str(), &info) != 0) {
+    if (p == p.parent_path()) return 0;
+    p = p.parent_path();
+  }
+  return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"kB", "MB", "GB", "TB", "PB"};
+  if (bytes < 1000) return cat(bytes, " bytes");
+  double value = static_cast<double>(bytes) / 1000;
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), value < 9.995 ? "%.2f %s" : "%.1f %s", value,
+                kUnits[unit]);
+  return text.data();
+}
+
+}  // namespace glmtune::io
