@@ -130,9 +130,8 @@ Tensor Operands::input(std::string_view name, Shape shape, double scale) {
   return input(name, shape, real(), scale);
 }
 Tensor Operands::input(std::string_view name, Shape shape, DType dtype, double scale) {
-  const DType exact = dtype == real() ? settings_.values : glmtune::wide(settings_.values);
   return make(name, Role::kInput, shape, dtype, Layout::kPadded,
-              [&] { return round_to(exact, scale * random_.normal()); });
+              [&] { return round_to(settings_.values, scale * random_.normal()); });
 }
 Tensor Operands::output(std::string_view name, Shape shape) {
   return output(name, shape, real());
@@ -142,14 +141,12 @@ Tensor Operands::output(std::string_view name, Shape shape, DType dtype) {
   return make(name, Role::kOutput, shape, dtype, layout, [] { return 0.0; });
 }
 Tensor Operands::adds(std::string_view name, Shape shape, DType dtype, double scale) {
-  const DType exact = dtype == real() ? settings_.values : glmtune::wide(settings_.values);
   return make(name, Role::kAdds, shape, dtype, Layout::kPadded,
-              [&] { return round_to(exact, scale * random_.normal()); });
+              [&] { return round_to(settings_.values, scale * random_.normal()); });
 }
 Tensor Operands::in_place(std::string_view name, Shape shape, DType dtype, double scale) {
-  const DType exact = dtype == real() ? settings_.values : glmtune::wide(settings_.values);
   return make(name, Role::kInPlace, shape, dtype, Layout::kPadded,
-              [&] { return round_to(exact, scale * random_.normal()); });
+              [&] { return round_to(settings_.values, scale * random_.normal()); });
 }
 Tensor Operands::integers(std::string_view name, Shape shape, DType dtype,
                           const std::vector<std::int64_t>& values, Role role) {

@@ -45,7 +45,7 @@ struct Operand {
 };
 
 // Named operands of one op, built by its case. Real operands have the case's storage type, or its
-// wide type; their random values are exact in `values`, so that a run in double can take the very
+// wide type; all random values are exact in `values`, so that a run in double can take the very
 // inputs of a run in BF16. With pad > 0 the rows of tensors of rank ≥ 2 are `pad` elements apart.
 // Guards (256 bytes on either side) and gaps are all ones: NaN for who reads, noticed if written.
 class Operands {

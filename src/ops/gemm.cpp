@@ -1,0 +1,195 @@
+#include "ops/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "tensor/tensor.h"
+
+namespace glmtune::ops {
+namespace {
+
+// The register tile: kRows × 2 vectors of accumulators, as many as the register file holds beside
+// two vectors of b and one of a.
+#ifdef __AVX512F__
+constexpr std::int64_t kVectorBytes = 64, kRows = 12;
+#else
+constexpr std::int64_t kVectorBytes = 32, kRows = 6;
+#endif
+template <class W>
+constexpr std::int64_t kLanes = kVectorBytes / static_cast<std::int64_t>(sizeof(W));
+template <class W>
+constexpr std::int64_t kColumns = 2 * kLanes<W>;
+
+// Block sizes: a panel of b (K × kColumns) stays in the first-level cache while it meets all rows
+// of a block of a, which stays in the second; the packed block of b lives in the third.
+constexpr std::int64_t kBlockBytesK = 2048;
+template <class W>
+constexpr std::int64_t kBlockK = kBlockBytesK / static_cast<std::int64_t>(sizeof(W));
+constexpr std::int64_t kBlockM = 12 * kRows;
+constexpr std::int64_t kBlockN = 1024;
+constexpr std::int64_t kTileM = 4 * kBlockM, kTileN = 512;
+
+template <class W>
+using Vector [[gnu::vector_size(kVectorBytes)]] = W;
+
+template <class W>
+Vector<W> load(const W* p) {
+  Vector<W> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// tile[i][j] = Σ_k a[k][i] b[k][j] over one packed panel of each.
+template <class W>
+[[gnu::always_inline]] inline void kernel(std::int64_t K, const W* __restrict a,
+                                          const W* __restrict b, Vector<W> (&acc)[kRows][2]) {
+  constexpr std::int64_t L = kLanes<W>;
+  for (std::int64_t k = 0; k < K; ++k) {
+    const Vector<W> b0 = load(b), b1 = load(b + L);
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      acc[i][0] += a[i] * b0;
+      acc[i][1] += a[i] * b1;
+    }
+    a += kRows;
+    b += 2 * L;
+  }
+}
+
+// Copies K × count elements into panels of `width` (zero-filled), [panel][k][width].
+template <std::int64_t width, class W, class In>
+void pack(const In* src, std::int64_t along, std::int64_t along_k, std::int64_t count,
+          std::int64_t K, W* dst) {
+  for (std::int64_t p = 0; p < count; p += width, dst += width * K) {
+    const In* s = src + p * along;
+    const std::int64_t n = std::min(width, count - p);
+    if (n < width) {
+      std::fill_n(dst, width * K, W(0));
+      for (std::int64_t k = 0; k < K; ++k)
+        for (std::int64_t i = 0; i < n; ++i) dst[k * width + i] = W(s[i * along + k * along_k]);
+    } else if (along == 1) {
+      for (std::int64_t k = 0; k < K; ++k)
+        for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i + k * along_k]);
+    } else {
+      for (std::int64_t k = 0; k < K; ++k)
+        for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i * along + k]);
+    }
+  }
+}
+
+// Packing space of one thread.
+template <class W>
+struct Packed {
+  Buffer a{static_cast<std::size_t>(kBlockM * kBlockK<W>) * sizeof(W), Device::kCpu};
+  Buffer b{static_cast<std::size_t>((kBlockN + kColumns<W>)*kBlockK<W>) * sizeof(W), Device::kCpu};
+};
+
+// out tile = alpha·acc + beta·c, c null for beta 0.
+template <class W, class Out>
+void write(const Vector<W> (&acc)[kRows][2], W alpha, W beta, const Out* c, std::int64_t c_row,
+           Out* out, std::int64_t out_row, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t L = kLanes<W>;
+  if (std::is_same_v<W, Out> && rows == kRows && columns == 2 * L) {
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (std::int64_t j = 0; j < 2; ++j) {
+        Vector<W> v = alpha * acc[i][j];
+        if (c != nullptr) v += beta * load(reinterpret_cast<const W*>(c + i * c_row + j * L));
+        std::memcpy(static_cast<void*>(out + i * out_row + j * L), &v, sizeof v);
+      }
+    return;
+  }
+  alignas(kVectorBytes) W tile[kRows][2 * L];
+  std::memcpy(tile, acc, sizeof tile);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      W v = alpha * tile[i][j];
+      if (c != nullptr) v += beta * W(c[i * c_row + j]);
+      out[i * out_row + j] = Out(v);
+    }
+}
+
+// Out is W here: partial sums over blocks of K are kept in out.
+template <class In, class W>
+void gemm_wide(const Gemm<In, W>& g, Packed<W>& packed) {
+  W* const pa = reinterpret_cast<W*>(packed.a.data());
+  W* const pb = reinterpret_cast<W*>(packed.b.data());
+  for (std::int64_t n = 0; n < g.N; n += kBlockN) {
+    const std::int64_t N = std::min(kBlockN, g.N - n);
+    for (std::int64_t k = 0; k < g.K; k += kBlockK<W>) {
+      const std::int64_t K = std::min(kBlockK<W>, g.K - k);
+      pack<kColumns<W>>(g.b + k * g.b_row + n * g.b_column, g.b_column, g.b_row, N, K, pb);
+      // The first block of K brings in c, the others add to what is there.
+      const bool first = k == 0;
+      const W* c = first ? (g.beta != 0 ? g.c : nullptr) : g.out;
+      const std::int64_t c_row = first ? g.c_row : g.out_row;
+      const W beta = first ? W(g.beta) : W(1);
+      for (std::int64_t m = 0; m < g.M; m += kBlockM) {
+        const std::int64_t M = std::min(kBlockM, g.M - m);
+        pack<kRows>(g.a + m * g.a_row + k * g.a_column, g.a_row, g.a_column, M, K, pa);
+        for (std::int64_t j = 0; j < N; j += kColumns<W>)
+          for (std::int64_t i = 0; i < M; i += kRows) {
+            W* const out = g.out + (m + i) * g.out_row + n + j;
+            for (std::int64_t r = 0; r < std::min(kRows, M - i); ++r)
+              __builtin_prefetch(out + r * g.out_row, 1);
+            Vector<W> acc[kRows][2] = {};
+            kernel<W>(K, pa + i * K, pb + j * K, acc);
+            write<W, W>(acc, W(g.alpha), beta, c != nullptr ? c + (m + i) * c_row + n + j : nullptr,
+                        c_row, out, g.out_row, std::min(kRows, M - i),
+                        std::min(kColumns<W>, N - j));
+          }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class In, class Out>
+void gemm(const Gemm<In, Out>& g) {
+  using W = Wide<In>;
+  static thread_local Packed<W> packed;
+  if constexpr (std::is_same_v<Out, W>) {
+    if (g.K == 0)
+      for (std::int64_t m = 0; m < g.M; ++m)
+        for (std::int64_t n = 0; n < g.N; ++n)
+          g.out[m * g.out_row + n] = g.beta != 0 ? W(g.beta) * g.c[m * g.c_row + n] : W(0);
+    else
+      gemm_wide<In, W>(g, packed);
+  } else {
+    // Narrow results are rounded once, from a wide tile that holds the whole sum.
+    static thread_local Buffer space(sizeof(W) * kTileM * kTileN, Device::kCpu);
+    W* const tile = reinterpret_cast<W*>(space.data());
+    for (std::int64_t m = 0; m < g.M; m += kTileM)
+      for (std::int64_t n = 0; n < g.N; n += kTileN) {
+        const std::int64_t M = std::min(kTileM, g.M - m), N = std::min(kTileN, g.N - n);
+        gemm<In, W>({.M = M,
+                     .N = N,
+                     .K = g.K,
+                     .a = g.a + m * g.a_row,
+                     .a_row = g.a_row,
+                     .a_column = g.a_column,
+                     .b = g.b + n * g.b_column,
+                     .b_row = g.b_row,
+                     .b_column = g.b_column,
+                     .out = tile,
+                     .out_row = kTileN,
+                     .alpha = g.alpha});
+        for (std::int64_t i = 0; i < M; ++i) {
+          Out* const out = g.out + (m + i) * g.out_row + n;
+          const Out* const c = g.beta != 0 ? g.c + (m + i) * g.c_row + n : nullptr;
+          for (std::int64_t j = 0; j < N; ++j)
+            out[j] = Out(tile[i * kTileN + j] + (c != nullptr ? W(g.beta) * W(c[j]) : W(0)));
+        }
+      }
+  }
+}
+
+template void gemm(const Gemm<BFloat16, BFloat16>&);
+template void gemm(const Gemm<double, double>&);
+template void gemm(const Gemm<float, float>&);
+template void gemm(const Gemm<BFloat16, float>&);
+
+}  // namespace glmtune::ops
