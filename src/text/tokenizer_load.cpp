@@ -1,0 +1,373 @@
+// Reading tokenizer.json. The vocabulary and the merges (most of a 20 MB file) are read on demand,
+// everything else goes through io::Value.
+#include <simdjson.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "io/json.h"
+#include "text/nfc.h"
+#include "text/tokenizer_impl.h"
+
+namespace glmtune::text {
+namespace {
+
+namespace od = simdjson::ondemand;
+using io::Value;
+
+// Byte of each character of the byte-level alphabet below U+0144, -1 where it is not of it.
+const std::array<std::int16_t, 324>& byte_of_character() {
+  static const auto table = [] {
+    std::array<std::int16_t, 324> t{};
+    t.fill(-1);
+    std::size_t next = 256;
+    for (std::size_t b = 0; b < 256; ++b) {
+      const bool itself = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+      t[itself ? b : next++] = static_cast<std::int16_t>(b);
+    }
+    return t;
+  }();
+  return table;
+}
+
+class Loader {
+ public:
+  Loader(std::string_view where) : where_(where), impl_(std::make_shared<Tokenizer::Impl>()) {
+    impl_->where = where_;
+  }
+
+  void read_tokenizer(std::string_view json) {
+    simdjson::padded_string padded(json);
+    od::parser parser;
+    try {
+      od::document document = parser.iterate(padded);
+      od::object root = document.get_object();
+      read_normalizer(small(root, "normalizer"));
+      read_pre_tokenizer(small(root, "pre_tokenizer"));
+      read_decoder(small(root, "decoder"));
+      read_post_processor(small(root, "post_processor"));
+      read_added_tokens(small(root, "added_tokens"));
+      od::object model;
+      if (root.find_field_unordered("model").get(model) != simdjson::SUCCESS) {
+        bad("has no object \"model\"");
+      }
+      read_model(model);
+    } catch (const simdjson::simdjson_error& e) {
+      bad(cat("is not valid JSON (", e.what(), ")"));
+    }
+    finish();
+  }
+
+  void read_config(std::string_view json, const std::string& where) {
+    const Value config = io::parse_json(json, where);
+    const auto name = [&](std::string_view key) -> std::string {
+      const Value* v = config.find(key);
+      if (v != nullptr && v->is_object()) v = v->find("content");
+      return v != nullptr && v->is_string() ? v->as_string() : std::string();
+    };
+    impl_->bos_token = name("bos_token");
+    impl_->eos_token = name("eos_token");
+    impl_->pad_token = name("pad_token");
+  }
+
+  std::shared_ptr<const Tokenizer::Impl> take() { return std::move(impl_); }
+
+ private:
+  [[noreturn]] void bad(const std::string& what) const { fail(cat(where_, ": ", what)); }
+  [[noreturn]] void unknown(std::string_view kind, std::string_view found,
+                            std::string_view known) const {
+    bad(cat(kind, " ", found, " is not known to this version (known: ", known, ")"));
+  }
+
+  // A member of the root, null where it is absent.
+  Value small(od::object& object, std::string_view key) const {
+    od::value v;
+    const auto error = object.find_field_unordered(key).get(v);
+    if (error == simdjson::NO_SUCH_FIELD) return {};
+    if (error != simdjson::SUCCESS) throw simdjson::simdjson_error(error);
+    const std::string_view json = simdjson::to_json_string(v).value();
+    return io::parse_json(json, cat(where_, ": \"", key, "\""));
+  }
+
+  std::string type_of(const Value& v, std::string_view kind) const {
+    const Value* type = v.is_object() ? v.find("type") : nullptr;
+    if (type == nullptr || !type->is_string()) {
+      bad(cat(kind, ": expected an object with a \"type\", found ", io::to_json(v)));
+    }
+    return type->as_string();
+  }
+  static bool flag(const Value& v, std::string_view key, bool otherwise) {
+    const Value* f = v.find(key);
+    return f != nullptr && f->is_bool() ? f->as_bool() : otherwise;
+  }
+
+  void read_normalizer(const Value& v) {
+    if (v.is_null()) return;
+    const std::string type = type_of(v, "normalizer");
+    if (type == "Sequence") {
+      const Value* list = v.find("normalizers");
+      if (list == nullptr) bad("normalizer Sequence has no \"normalizers\"");
+      for (const Value& n : list->as_array()) read_normalizer(n);
+    } else if (type == "NFC") {
+      impl_->nfc = true;
+    } else {
+      unknown("normalizer", type, "none, NFC");
+    }
+  }
+
+  void read_pre_tokenizer(const Value& v) {
+    const std::string type = v.is_null() ? "null" : type_of(v, "pre_tokenizer");
+    const Value* list = type == "Sequence" ? v.find("pretokenizers") : nullptr;
+    if (list == nullptr || !list->is_array() || list->size() != 2) {
+      unknown("pre_tokenizer", type == "Sequence" ? io::to_json(v) : type,
+              "a Sequence of Split and ByteLevel");
+    }
+    const Value& split = list->as_array()[0];
+    const Value& bytes = list->as_array()[1];
+    if (type_of(split, "pre_tokenizer") != "Split" ||
+        type_of(bytes, "pre_tokenizer") != "ByteLevel") {
+      unknown("pre_tokenizer", io::to_json(v), "a Sequence of Split and ByteLevel");
+    }
+    const Value* pattern = split.find("pattern");
+    const Value* regex =
+        pattern != nullptr && pattern->is_object() ? pattern->find("Regex") : nullptr;
+    if (regex == nullptr || !regex->is_string()) {
+      unknown("pre_tokenizer Split pattern", pattern ? io::to_json(*pattern) : "(none)",
+              "{\"Regex\": ...}");
+    }
+    impl_->splitter = Splitter::recognise(regex->as_string());
+    if (!impl_->splitter) {
+      unknown("the split regex", regex->as_string(),
+              "those of GLM and Llama-3, of Qwen, and of cl100k_base");
+    }
+    const Value* behavior = split.find("behavior");
+    if (behavior == nullptr || *behavior != Value("Isolated") || flag(split, "invert", false)) {
+      unknown("pre_tokenizer Split", io::to_json(split), "behavior Isolated, invert false");
+    }
+    if (flag(bytes, "add_prefix_space", true) || flag(bytes, "use_regex", true)) {
+      unknown("pre_tokenizer ByteLevel", io::to_json(bytes),
+              "add_prefix_space false, use_regex false");
+    }
+  }
+
+  void read_decoder(const Value& v) const {
+    const std::string type = v.is_null() ? "null" : type_of(v, "decoder");
+    if (type != "ByteLevel") unknown("decoder", type, "ByteLevel");
+  }
+
+  // Nothing of it is applied, because encoding adds no tokens; but only those are accepted that
+  // leave the other ids alone.
+  void read_post_processor(const Value& v) const {
+    if (v.is_null()) return;
+    const std::string type = type_of(v, "post_processor");
+    if (type == "Sequence") {
+      const Value* list = v.find("processors");
+      if (list == nullptr) bad("post_processor Sequence has no \"processors\"");
+      for (const Value& p : list->as_array()) read_post_processor(p);
+    } else if (type != "ByteLevel" && type != "TemplateProcessing") {
+      unknown("post_processor", type, "none, ByteLevel, TemplateProcessing, Sequence of them");
+    }
+  }
+
+  void read_added_tokens(const Value& v) {
+    if (v.is_null()) return;
+    if (!v.is_array()) bad(cat("\"added_tokens\" is ", v.kind_name(), ", expected an array"));
+    for (const Value& a : v.as_array()) {
+      const Value* id = a.is_object() ? a.find("id") : nullptr;
+      const Value* content = a.is_object() ? a.find("content") : nullptr;
+      if (id == nullptr || content == nullptr || !id->is_int() || !content->is_string() ||
+          !valid_id(id->as_int())) {
+        bad(cat("added token ", io::to_json(a), ": expected an \"id\" and a \"content\""));
+      }
+      AddedToken token;
+      token.id = static_cast<std::int32_t>(id->as_int());
+      token.content = content->as_string();
+      token.special = flag(a, "special", false);
+      token.lstrip = flag(a, "lstrip", false);
+      token.rstrip = flag(a, "rstrip", false);
+      token.single_word = flag(a, "single_word", false);
+      token.normalized = flag(a, "normalized", !token.special);
+      impl_->added.push_back(std::move(token));
+    }
+    auto& added = impl_->added;
+    std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      const AddedToken& token = added[i];
+      if (!impl_->added_by_id.emplace(token.id, i).second ||
+          !impl_->added_by_content.emplace(token.content, token.id).second) {
+        bad(cat("added token ", token.id, " \"", token.content, "\" is there twice"));
+      }
+      std::string bytes;
+      if (!decode_byte_level(token.content, bytes)) bytes = token.content;
+      impl_->added_bytes.push_back(std::move(bytes));
+    }
+  }
+
+  static bool valid_id(std::int64_t id) { return id >= 0 && id < (1 << 26); }
+
+  void read_model(od::object& model) {
+    check_model(model);
+    read_vocabulary(model);
+    read_merges(model);
+  }
+
+  void check_model(od::object& model) {
+    const auto text = [&](std::string_view key) -> std::string {
+      const Value v = small(model, key);
+      return v.is_null() ? std::string() : v.is_string() ? v.as_string() : io::to_json(v);
+    };
+    const std::string type = text("type");
+    if (!type.empty() && type != "BPE") unknown("model", type, "BPE");
+    const Value dropout = small(model, "dropout");
+    if (dropout.is_number() && dropout.as_double() != 0) {
+      unknown("BPE dropout", io::to_json(dropout), "none");
+    }
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      if (!text(key).empty()) unknown(cat("BPE ", key), text(key), "none");
+    }
+    if (text("byte_fallback") == "true") unknown("BPE byte_fallback", "true", "false");
+    impl_->ignore_merges = text("ignore_merges") == "true";
+  }
+
+  void read_vocabulary(od::object& model) {
+    od::object vocabulary;
+    if (model.find_field_unordered("vocab").get(vocabulary) != simdjson::SUCCESS) {
+      bad("model has no object \"vocab\"");
+    }
+    impl_->vocabulary.reserve(1 << 18U, std::size_t(1) << 21U);
+    std::string bytes;
+    for (auto member : vocabulary) {
+      const std::string_view token = member.unescaped_key().value();
+      const std::int64_t id = member.value().get_int64().value();
+      if (!valid_id(id)) bad(cat("token \"", token, "\" has id ", id));
+      const auto id32 = static_cast<std::int32_t>(id);
+      if (impl_->added_by_id.count(id32) > 0) continue;
+      if (!decode_byte_level(token, bytes)) {
+        bad(cat("token ", id, " \"", token, "\" is not written in the byte-level alphabet"));
+      }
+      if (!impl_->vocabulary.add(id32, bytes)) {
+        bad(cat("token ", id, " \"", token, "\": its id or its text is there twice"));
+      }
+    }
+    for (std::size_t b = 0; b < 256; ++b) {
+      const char byte = static_cast<char>(b);
+      impl_->byte_ids[b] = impl_->vocabulary.find(std::string_view(&byte, 1));
+    }
+  }
+
+  void read_merges(od::object& model) {
+    od::array merges;
+    if (model.find_field_unordered("merges").get(merges) != simdjson::SUCCESS) {
+      bad("model has no array \"merges\"");
+    }
+    impl_->merges.reserve(std::size_t(1) << 19U);
+    std::uint32_t rank = 0;
+    for (auto element : merges) {
+      od::value merge = element.value();
+      if (merge.type().value() == od::json_type::string) {
+        const std::string_view both = merge.get_string().value();
+        const std::size_t space = both.find(' ');
+        if (space == std::string_view::npos || both.find(' ', space + 1) != both.npos) {
+          bad(cat("merge ", rank, " is \"", both, "\", expected two tokens and a space"));
+        }
+        add_merge(both.substr(0, space), both.substr(space + 1), rank);
+      } else {
+        std::array<std::string_view, 2> parts;
+        std::size_t n = 0;
+        for (auto part : merge.get_array()) {
+          const std::string_view text = part.get_string().value();
+          if (n < 2) parts[n] = text;
+          ++n;
+        }
+        if (n != 2) bad(cat("merge ", rank, " has ", n, " parts, expected two"));
+        add_merge(parts[0], parts[1], rank);
+      }
+      ++rank;
+    }
+  }
+
+  void add_merge(std::string_view left, std::string_view right, std::uint32_t rank) {
+    const auto id = [&](std::string_view token) {
+      return decode_byte_level(token, scratch_) ? impl_->vocabulary.find(scratch_) : -1;
+    };
+    const std::int32_t a = id(left);
+    const std::int32_t b = id(right);
+    joined_.assign(left);
+    joined_ += right;
+    const std::int32_t c = id(joined_);
+    if (a >= 0 && b >= 0 && c >= 0) return impl_->merges.add(a, b, {rank, c});
+    for (const std::string_view token : {left, right, std::string_view(joined_)}) {
+      if (id(token) < 0 && impl_->added_by_content.count(std::string(token)) == 0) {
+        bad(cat("merge ", rank, " needs token \"", token, "\", which the vocabulary lacks"));
+      }
+    }
+  }
+
+  void finish() {
+    for (const AddedToken& token : impl_->added) {
+      if (token.normalized) {
+        impl_->normalized_matcher.add(
+            token, impl_->nfc ? normalize_nfc(token.content).text : token.content);
+      } else {
+        impl_->raw_matcher.add(token, token.content);
+      }
+    }
+  }
+
+  std::string where_;
+  std::shared_ptr<Tokenizer::Impl> impl_;
+  std::string scratch_, joined_;
+};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail(cat(path.string(), ": cannot be read"));
+  std::string text;
+  in.seekg(0, std::ios::end);
+  text.resize(static_cast<std::size_t>(std::max<std::streamoff>(0, in.tellg())));
+  in.seekg(0);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in) fail(cat(path.string(), ": cannot be read"));
+  return text;
+}
+
+}  // namespace
+
+bool decode_byte_level(std::string_view text, std::string& out) {
+  const auto& bytes = byte_of_character();
+  out.clear();
+  for (std::size_t i = 0; i < text.size();) {
+    const Decoded d = decode_utf8(text, i);
+    if (d.code >= bytes.size() || bytes[d.code] < 0) return false;
+    out.push_back(static_cast<char>(bytes[d.code]));
+    i += d.length;
+  }
+  return true;
+}
+
+Tokenizer Tokenizer::parse(std::string_view tokenizer_json, std::string_view config_json,
+                           std::string_view where) {
+  Loader loader(where);
+  loader.read_tokenizer(tokenizer_json);
+  if (!config_json.empty()) loader.read_config(config_json, cat(where, " (configuration)"));
+  return Tokenizer(loader.take());
+}
+
+Tokenizer Tokenizer::load(const std::string& folder) {
+  const std::filesystem::path path(folder);
+  const std::string file = (path / "tokenizer.json").string();
+  if (!std::filesystem::exists(file)) {
+    fail(cat(folder, ": no tokenizer.json; expected the tokenizer files of the checkpoint there"));
+  }
+  Loader loader(file);
+  loader.read_tokenizer(read_file(file));
+  const std::filesystem::path config = path / "tokenizer_config.json";
+  if (std::filesystem::exists(config)) loader.read_config(read_file(config), config.string());
+  return Tokenizer(loader.take());
+}
+
+}  // namespace glmtune::text
