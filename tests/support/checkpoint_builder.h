@@ -1,0 +1,36 @@
+#pragma once
+// Checkpoints for tests, made from another one: tensors are changed, renamed, split over shards.
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "tensor/dtype.h"
+
+namespace glmtune {
+
+// A tensor's bytes in CPU memory.
+struct RawTensor {
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  bool operator==(const RawTensor&) const = default;
+};
+
+// Random normal values of a checkpoint dtype.
+RawTensor random_tensor(const std::vector<std::int64_t>& shape, DType dtype, unsigned seed);
+RawTensor converted(const RawTensor& t, DType dtype);
+
+struct CheckpointBuilder {
+  io::Value config;
+  std::map<std::string, RawTensor> tensors;
+
+  static CheckpointBuilder from(const std::string& folder);  // reads what a folder holds
+
+  // Tensors are dealt to the shards in turn; one shard is a single model.safetensors.
+  void write(const std::string& folder, int shards = 1) const;
+};
+
+}  // namespace glmtune
