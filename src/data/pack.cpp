@@ -1,6 +1,7 @@
 #include "data/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <iomanip>
 #include <sstream>
 
@@ -56,6 +57,13 @@ void add_count(std::vector<Count>& counts, const std::string& what, std::int64_t
   counts.push_back({what, n});
 }
 
+void count_length(DataSummary& summary, std::int64_t tokens) {
+  summary.longest = std::max(summary.longest, tokens);
+  const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(tokens)) - 1);
+  if (summary.length_histogram.size() <= bin) summary.length_histogram.resize(bin + 1);
+  ++summary.length_histogram[bin];
+}
+
 std::int64_t DataSummary::dropped_rows() const {
   std::int64_t sum = 0;
   for (const Count& c : dropped) sum += c.count;
@@ -108,6 +116,7 @@ std::string DataSummary::text() const {
       << percent(label_tokens, tokens) << "), longest sample " << grouped(longest) << "\n";
   out << "truncated " << grouped(truncated) << ", dropped " << grouped(dropped_rows()) << "\n";
   for (const Count& c : dropped) out << "  dropped " << grouped(c.count) << ": " << c.what << "\n";
+  for (const std::string& p : problems) out << "  skipped: " << p << "\n";
   for (const Count& c : notes) out << "  note: " << c.what << ": " << grouped(c.count) << "\n";
   if (!length_histogram.empty()) {
     out << "samples by number of tokens\n";

@@ -41,20 +41,24 @@ struct DataSummary {
   std::int64_t rows = 0;     // rows selected by split and shuffle
   std::int64_t samples = 0;  // of these, kept
   std::int64_t packs = 0;
-  std::int64_t tokens = 0;        // of all kept samples
-  std::int64_t label_tokens = 0;  // tokens trained on
-  std::int64_t truncated = 0;     // samples cut at seq_length or at the pack's size
-  std::int64_t longest = 0;       // tokens of the longest kept sample
-  std::int64_t pack_size = 0;     // 0 without packing
-  std::vector<Count> dropped;     // rows left out, by reason
-  std::vector<Count> notes;       // what was met and is worth knowing (unused fields, control
-                                  // token spellings in texts, reasoning a template dropped)
+  std::int64_t tokens = 0;            // of all kept samples
+  std::int64_t label_tokens = 0;      // tokens trained on
+  std::int64_t truncated = 0;         // samples cut at seq_length or at the pack's size
+  std::int64_t longest = 0;           // tokens of the longest kept sample
+  std::int64_t pack_size = 0;         // 0 without packing
+  std::vector<Count> dropped;         // rows left out, by reason
+  std::vector<Count> notes;           // what was met and is worth knowing (unused fields, control
+                                      // token spellings in texts, reasoning a template dropped)
+  std::vector<std::string> problems;  // the first messages of rows that were refused and skipped
   std::vector<std::int64_t> length_histogram;  // [b]: samples of 2^b .. 2^(b+1)-1 tokens
 
   std::int64_t dropped_rows() const;
   // Several lines of text, each ended by a newline.
   std::string text() const;
 };
+
+// Adds a sample's length to the longest and the histogram.
+void count_length(DataSummary& summary, std::int64_t tokens);
 
 // A source of packs numbered from 0. Implementations are immutable after construction: pack() may
 // be called from several threads and gives the same pack every time.

@@ -14,7 +14,8 @@
 namespace glmtune::data {
 
 // What happens to a sample longer than it may be (seq_length, or the pack's size).
-enum class TooLong : std::uint8_t { kTruncate, kDrop, kError };
+// kKeep: only the pack's size limits it.
+enum class TooLong : std::uint8_t { kKeep, kTruncate, kDrop, kError };
 
 // Which rows of the source are taken, and in which order: shuffled first, then sliced.
 struct RowSelection {
@@ -28,7 +29,7 @@ struct ChatSettings {
   std::vector<std::string> paths;  // files (json, jsonl, also .gz; parquet) or folders of them
   RowSelection rows;
   std::optional<std::int64_t> seq_length;  // samples longer than this are too long
-  TooLong too_long = TooLong::kDrop;       // recipe: truncation true -> kTruncate
+  TooLong too_long = TooLong::kKeep;       // recipe: truncation: true -> kTruncate
   std::string chat_template;  // text of another template than the model's; empty: the model's
   io::Value chat_template_kwargs = io::Value(io::Value::Object{});
   bool mask_reasoning_content = false;  // reasoning is shown but not trained on
@@ -53,7 +54,7 @@ struct SquadSettings {
   std::vector<std::string> paths;
   RowSelection rows;
   std::optional<std::int64_t> seq_length;
-  TooLong too_long = TooLong::kDrop;
+  TooLong too_long = TooLong::kKeep;
   std::string chat_template;  // as in ChatSettings
   bool use_chat_template = false;
 };
@@ -67,7 +68,7 @@ struct ColumnMappedSettings {
   bool answer_only_loss_mask = true;
   bool use_hf_chat_template = false;
   std::optional<std::int64_t> seq_length;
-  TooLong too_long = TooLong::kDrop;
+  TooLong too_long = TooLong::kKeep;
 };
 
 // MockIterableDataset: random ids, labels = the next id.
