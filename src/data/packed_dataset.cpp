@@ -1,0 +1,261 @@
+#include "data/packed_dataset.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <thread>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "data/hash.h"
+#include "data/shuffle.h"
+#include "text/tokenizer.h"
+
+namespace glmtune::data {
+namespace {
+
+// Rows handed out to the threads at once; bounds the memory that samples in flight take.
+constexpr std::int64_t kRowsInFlight = 2048;
+// Rows below this number are too few for their share of bad ones to mean anything.
+constexpr std::int64_t kRowsBeforeCeiling = 100;
+constexpr std::uint64_t kSampleOrderStream = 1;
+constexpr std::size_t kProblemsShown = 5;
+
+std::vector<std::vector<std::int64_t>> next_fit(const std::vector<std::int64_t>& lengths,
+                                                std::int64_t capacity) {
+  std::vector<std::vector<std::int64_t>> packs;
+  std::int64_t room = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (packs.empty() || lengths[i] > room) {
+      packs.emplace_back();
+      room = capacity;
+    }
+    packs.back().push_back(static_cast<std::int64_t>(i));
+    room -= lengths[i];
+  }
+  return packs;
+}
+
+std::vector<std::vector<std::int64_t>> best_fit(const std::vector<std::int64_t>& lengths,
+                                                std::int64_t capacity) {
+  std::vector<std::vector<std::int64_t>> packs;
+  std::multimap<std::int64_t, std::size_t> open;  // room -> pack
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    std::size_t pack = packs.size();
+    std::int64_t room = capacity;
+    if (const auto fit = open.lower_bound(lengths[i]); fit != open.end()) {
+      room = fit->first;
+      pack = fit->second;
+      open.erase(fit);
+    } else {
+      packs.emplace_back();
+    }
+    packs[pack].push_back(static_cast<std::int64_t>(i));
+    if (room > lengths[i]) open.emplace(room - lengths[i], pack);
+  }
+  return packs;
+}
+
+struct Made {
+  Sample sample;
+  std::exception_ptr error;
+};
+
+// make(i, thread) for i in [0, n), each once.
+void in_parallel(std::int64_t n, std::int64_t threads,
+                 const std::function<void(std::int64_t, std::int64_t)>& make) {
+  std::atomic<std::int64_t> next{0};
+  const auto work = [&](std::int64_t thread) {
+    for (std::int64_t i = next++; i < n; i = next++) make(i, thread);
+  };
+  std::vector<std::jthread> others;
+  for (std::int64_t t = 1; t < std::min(threads, n); ++t) others.emplace_back(work, t);
+  work(0);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> lay_into_packs(const std::vector<std::int64_t>& lengths,
+                                                      std::int64_t capacity,
+                                                      PackingStrategy strategy) {
+  for (const std::int64_t n : lengths) {
+    if (n < 1 || n > capacity) fail(cat("a sample of ", n, " tokens for packs of ", capacity));
+  }
+  return strategy == PackingStrategy::kThd ? next_fit(lengths, capacity)
+                                           : best_fit(lengths, capacity);
+}
+
+PackedDataset::PackedDataset(std::unique_ptr<SampleMaker> maker, const PackingSettings& packing,
+                             std::int64_t vocab_size, const Progress& progress)
+    : maker_(std::move(maker)), packing_(packing) {
+  if (packing_.packed_sequence_size < 0) {
+    fail(cat("packed_sequence.packed_sequence_size must not be negative, found ",
+             packing_.packed_sequence_size));
+  }
+  summary_.rows = maker_->size();
+  summary_.notes = maker_->notes();
+  summary_.pack_size = packing_.packed_sequence_size;
+  make_samples(progress, vocab_size);
+  make_packs();
+  finish();
+}
+
+void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_size) {
+  const std::int64_t rows = maker_->size();
+  std::vector<std::int64_t> order;
+  if (packing_.shuffle && packing_.packed_sequence_size > 0) {
+    order = permutation(rows, packing_.seed, kSampleOrderStream);
+  } else {
+    order.resize(static_cast<std::size_t>(rows));
+    std::iota(order.begin(), order.end(), 0);
+  }
+  const std::int64_t threads =
+      packing_.threads > 0 ? packing_.threads : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<text::EncodeCache> caches(static_cast<std::size_t>(threads));
+  std::vector<Made> made;
+  for (std::int64_t first = 0; first < rows; first += kRowsInFlight) {
+    const std::int64_t n = std::min(kRowsInFlight, rows - first);
+    made.assign(static_cast<std::size_t>(n), {});
+    in_parallel(n, threads, [&](std::int64_t i, std::int64_t thread) {
+      Made& m = made[static_cast<std::size_t>(i)];
+      try {
+        m.sample = maker_->sample(order[static_cast<std::size_t>(first + i)],
+                                  caches[static_cast<std::size_t>(thread)]);
+      } catch (...) {
+        m.error = std::current_exception();
+      }
+    });
+    for (std::int64_t i = 0; i < n; ++i) {
+      Made& m = made[static_cast<std::size_t>(i)];
+      if (m.error) std::rethrow_exception(m.error);
+      if (!keep(std::move(m.sample), order[static_cast<std::size_t>(first + i)], vocab_size))
+        return;
+    }
+    if (progress) progress(first + n, rows);
+  }
+}
+
+bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_size) {
+  const std::int64_t capacity = packing_.packed_sequence_size;
+  for (const Count& c : sample.notes) add_count(summary_.notes, c.what, c.count);
+  if (sample.dropped.empty()) {
+    const auto length = static_cast<std::int64_t>(sample.ids.size());
+    const bool labelled = std::any_of(sample.labels.begin(), sample.labels.end(),
+                                      [](std::int32_t l) { return l != kNoLabel; });
+    if (length == 0 || !labelled) {
+      sample.dropped = length == 0        ? "no tokens"
+                       : sample.truncated ? "no token to train on before the cut"
+                                          : "no token to train on";
+      sample.invalid = true;
+    } else if (capacity > 0 && length > capacity) {
+      if (!packing_.drop_long_samples) {
+        fail(cat(maker_->where(row), ": ", length,
+                 " tokens, more than packed_sequence.packed_sequence_size ", capacity,
+                 "; raise it, or set dataset.truncation or packed_sequence.drop_long_samples"));
+      }
+      sample.dropped = cat("longer than the pack of ", capacity);
+    }
+  }
+  if (!sample.dropped.empty()) {
+    add_count(summary_.dropped, sample.dropped);
+    bad_rows_ += sample.invalid ? 1 : 0;
+    if (!sample.problem.empty() && summary_.problems.size() < kProblemsShown) {
+      summary_.problems.push_back(std::move(sample.problem));
+    }
+    return true;
+  }
+  if (vocab_size > 0) {
+    for (const auto* ids : {&sample.ids, &sample.labels}) {
+      for (const std::int32_t id : *ids) {
+        if (id >= vocab_size || (id < 0 && id != kNoLabel)) {
+          fail(cat(maker_->where(row), ": token id ", id, " is outside the model's vocabulary of ",
+                   vocab_size, " ids; is this the model's own tokenizer?"));
+        }
+      }
+    }
+  }
+  const auto length = static_cast<std::int64_t>(sample.ids.size());
+  // Only next-fit knows a pack is closed before all samples are seen.
+  if (packing_.max_packs && packing_.strategy == PackingStrategy::kThd) {
+    const bool closes = capacity == 0 || fill_ + length > capacity;
+    if (closes && fill_ > 0 && ++full_packs_ >= *packing_.max_packs) return false;
+    fill_ = closes ? length : fill_ + length;
+  }
+  summary_.truncated += sample.truncated ? 1 : 0;
+  count_length(summary_, length);
+  summary_.label_tokens += std::count_if(sample.labels.begin(), sample.labels.end(),
+                                         [](std::int32_t l) { return l != kNoLabel; });
+  store_.add(sample, row);
+  return true;
+}
+
+void PackedDataset::make_packs() {
+  if (packing_.packed_sequence_size == 0) {
+    documents_.resize(static_cast<std::size_t>(store_.size()));
+    std::iota(documents_.begin(), documents_.end(), 0);
+    starts_.resize(documents_.size() + 1);
+    std::iota(starts_.begin(), starts_.end(), 0);
+    max_tokens_ = summary_.longest;
+    return;
+  }
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < store_.size(); ++i) lengths.push_back(store_.length(i));
+  auto packs = lay_into_packs(lengths, packing_.packed_sequence_size, packing_.strategy);
+  if (packing_.max_packs && static_cast<std::int64_t>(packs.size()) > *packing_.max_packs) {
+    packs.resize(static_cast<std::size_t>(*packing_.max_packs));
+  }
+  for (const auto& pack : packs) {
+    std::int64_t tokens = 0;
+    for (const std::int64_t i : pack) tokens += store_.length(i);
+    max_tokens_ = std::max(max_tokens_, tokens);
+    documents_.insert(documents_.end(), pack.begin(), pack.end());
+    starts_.push_back(static_cast<std::int64_t>(documents_.size()));
+  }
+}
+
+void PackedDataset::finish() {
+  const std::int64_t rows = summary_.rows;
+  const auto limit = maker_->max_dropped_fraction();
+  if (store_.size() == 0) {
+    fail(cat(maker_->where(0), " and after: of ", rows, " rows none is left to train on\n",
+             summary_.text()));
+  }
+  if (rows >= kRowsBeforeCeiling &&
+      static_cast<double>(bad_rows_) > limit * static_cast<double>(rows)) {
+    fail(cat(maker_->where(0), " and after: ", bad_rows_, " of ", rows,
+             " rows are bad or hold nothing to train on, more than the ceiling of ", limit,
+             " of all (dataset.max_dropped_fraction)\n", summary_.text()));
+  }
+  summary_.samples = static_cast<std::int64_t>(documents_.size());
+  for (const std::int64_t d : documents_) summary_.tokens += store_.length(d);
+  summary_.packs = *size();
+  ContentHash hash;
+  store_.add_to(hash);
+  hash.add(packing_.packed_sequence_size);
+  for (const std::int64_t d : documents_) hash.add(d);
+  for (const std::int64_t s : starts_) hash.add(s);
+  fingerprint_ = hash.hex();
+}
+
+std::int64_t PackedDataset::document(std::int64_t pack, std::int64_t document) const {
+  if (pack < 0 || pack >= *size()) fail(cat("pack ", pack, " of ", *size()));
+  return documents_[static_cast<std::size_t>(starts_[static_cast<std::size_t>(pack)] + document)];
+}
+
+Pack PackedDataset::pack(std::int64_t number) const {
+  if (number < 0 || number >= *size()) fail(cat("pack ", number, " of ", *size()));
+  Pack pack;
+  const auto p = static_cast<std::size_t>(number);
+  for (std::int64_t d = starts_[p]; d < starts_[p + 1]; ++d) {
+    store_.append_to(pack, documents_[static_cast<std::size_t>(d)]);
+  }
+  return pack;
+}
+
+std::string PackedDataset::where(std::int64_t pack, std::int64_t d) const {
+  return maker_->where(store_.row(document(pack, d)));
+}
+
+}  // namespace glmtune::data

@@ -1,0 +1,89 @@
+#pragma once
+// Rows: the JSON objects of one or several files, shuffled and sliced as a recipe asks, parsed one
+// at a time. Files are JSON Lines (one object a line, blank lines skipped, line numbers physical)
+// or one JSON array; either may be gzipped. Files stay mapped; only line positions are kept.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/hash.h"
+#include "data/settings.h"
+#include "io/json.h"
+
+namespace glmtune::data {
+
+inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
+
+// A file's bytes: mapped, or unpacked into memory.
+class FileBytes {
+ public:
+  explicit FileBytes(const std::string& path);
+  ~FileBytes();
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+  std::string_view text() const { return text_; }
+
+ private:
+  void* mapped_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+  std::string unpacked_;
+  std::string_view text_;
+};
+
+// [begin, end) of `rows` rows for a split with an optional slice: "train", "train[:100]",
+// "train[10%:]", "train[-5:]". Positions beyond the end are cut, as Python's slices do; percentages
+// round to the nearest row. Throws Error for anything else.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+RowRange slice_of_split(const std::string& split, std::int64_t rows);
+std::string name_of_split(const std::string& split);  // the part before '['
+
+// The files behind the paths of a data set: a file is itself, a folder is its .jsonl, .json and
+// .jsonl.gz files in the order of their names (those whose name holds the split's name, where there
+// are any). Errors name the path and what was looked for.
+std::vector<std::string> data_files(const std::vector<std::string>& paths,
+                                    const std::string& split_name);
+
+class Rows {
+ public:
+  Rows(const std::vector<std::string>& paths, const RowSelection& selection);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(selected_.size()); }
+  // Rows of all files, before the slice.
+  std::int64_t available() const { return static_cast<std::int64_t>(all_.size()); }
+  // Row i as an object; Error with file, line and reason. Safe from several threads.
+  io::Value row(std::int64_t i) const;
+  std::string where(std::int64_t i) const;  // "file:line"
+  // Adds the selected rows' bytes to a hash.
+  void add_to(ContentHash& hash) const;
+
+ private:
+  struct Span {
+    std::int32_t file = 0;
+    std::int64_t number = 0;  // line, or element of the array, from 1
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+  struct File {
+    std::string path;
+    bool array = false;
+    std::unique_ptr<FileBytes> bytes;
+    io::Value elements;  // array files, parsed whole
+  };
+  void index_lines(std::int32_t file, std::string_view text);
+  void index_array(std::int32_t file, std::string_view text);
+  const Span& span(std::int64_t i) const {
+    return all_[static_cast<std::size_t>(selected_[static_cast<std::size_t>(i)])];
+  }
+
+  std::vector<File> files_;
+  std::vector<Span> all_;
+  std::vector<std::int64_t> selected_;  // indices into all_
+};
+
+}  // namespace glmtune::data

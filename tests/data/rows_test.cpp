@@ -1,0 +1,161 @@
+#include "data/rows.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace glmtune::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RowsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::path(::testing::TempDir()) /
+        ("rows_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& text, const std::string& name = "a.jsonl") {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+
+  static std::vector<std::int64_t> values(const Rows& rows) {
+    std::vector<std::int64_t> out;
+    for (std::int64_t i = 0; i < rows.size(); ++i) out.push_back(rows.row(i).find("v")->as_int());
+    return out;
+  }
+
+  static std::string error_of(const std::string& path, std::int64_t row) {
+    try {
+      Rows({path}, {}).row(row);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  static std::string numbered(int n) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += "{\"v\": " + std::to_string(i) + "}\n";
+    return text;
+  }
+
+  fs::path folder_;
+};
+
+// user_reports.md 2g, line 13: CRLF and blank lines; line numbers stay physical.
+TEST_F(RowsTest, BlankLinesAreSkippedAndLineNumbersStayPhysical) {
+  const std::string path = file("{\"v\": 1}\r\n\r\n  \n{\"v\": 2}\r\n\n\n");
+  const Rows rows({path}, {});
+  EXPECT_EQ(values(rows), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(rows.where(1), path + ":4");
+}
+
+// user_reports.md 71 and 2g, line 14.
+TEST_F(RowsTest, BrokenRowsAreNamedByFileLineAndColumn) {
+  const std::string path = file("{\"v\": 1}\n{\"v\": }\n[1]\n{\"v\": \"");
+  EXPECT_NE(error_of(path, 1).find(path + ":2: column 7"), std::string::npos) << error_of(path, 1);
+  EXPECT_NE(error_of(path, 2).find(path + ":3: a row must be an object, found array"),
+            std::string::npos)
+      << error_of(path, 2);
+  EXPECT_NE(error_of(path, 3).find(path + ":4: column"), std::string::npos) << error_of(path, 3);
+}
+
+// user_reports.md 72: strict UTF-8, a byte order mark is tolerated, lone surrogates are errors.
+TEST_F(RowsTest, EncodingIsStrictUtf8) {
+  EXPECT_EQ(values(Rows({file("\xEF\xBB\xBF{\"v\": 3}\n")}, {})), (std::vector<std::int64_t>{3}));
+  EXPECT_NE(error_of(file("{\"v\": \"\xFF\"}\n"), 0).find("UTF-8"), std::string::npos);
+  EXPECT_NE(error_of(file("{\"v\": \"\\ud83d\"}\n"), 0).find(":1: column"), std::string::npos);
+}
+
+// user_reports.md 71: long lines work.
+TEST_F(RowsTest, ALineOfManyMegabytesIsRead) {
+  const std::string text(40U << 20, 'x');
+  const Rows rows({file("{\"v\": \"" + text + "\"}\n")}, {});
+  EXPECT_EQ(rows.row(0).find("v")->size(), text.size());
+}
+
+TEST_F(RowsTest, SeveralFilesAndJsonArraysAndGzip) {
+  const std::string a = file(numbered(2));
+  const std::string b = file("[{\"v\": 7},\n {\"v\": 8}]", "b.json");
+  const std::string c = (folder_ / "c.jsonl.gz").string();
+  gzFile gz = gzopen(c.c_str(), "wb");
+  gzputs(gz, "{\"v\": 9}\n");
+  gzclose(gz);
+  const Rows rows({a, b, c}, {});
+  EXPECT_EQ(values(rows), (std::vector<std::int64_t>{0, 1, 7, 8, 9}));
+  EXPECT_EQ(rows.where(3), b + ": row 2");
+}
+
+TEST_F(RowsTest, ATruncatedGzipFileIsAnError) {
+  const std::string path = (folder_ / "c.jsonl.gz").string();
+  gzFile gz = gzopen(path.c_str(), "wb");
+  for (int i = 0; i < 5000; ++i) gzprintf(gz, "{\"v\": %d}\n", i * 7919);
+  gzclose(gz);
+  fs::resize_file(path, fs::file_size(path) / 2);
+  EXPECT_NE(error_of(path, 0).find("damaged gzip"), std::string::npos) << error_of(path, 0);
+}
+
+TEST_F(RowsTest, AFolderIsItsFilesInOrderOfTheSplit) {
+  file(numbered(1), "data/train-1.jsonl");
+  file(numbered(2), "data/train-0.jsonl");
+  file(numbered(3), "data/test.jsonl");
+  EXPECT_EQ(values(Rows({folder_.string()}, {})), (std::vector<std::int64_t>{0, 1, 0}));
+  EXPECT_EQ(Rows({folder_.string()}, {.split = "test[:2]", .shuffle_seed = {}, .limit = {}}).size(),
+            2);
+}
+
+TEST_F(RowsTest, MissingEmptyAndUnreadableSourcesAreNamed) {
+  EXPECT_NE(error_of("/nowhere/x.jsonl", 0).find("/nowhere/x.jsonl: no such file"),
+            std::string::npos);
+  EXPECT_NE(error_of(file(""), 0).find("no rows"), std::string::npos);
+  EXPECT_NE(error_of(file("\n\n"), 0).find("no rows"), std::string::npos);
+  EXPECT_NE(error_of(folder_.string() + "/sub", 0).find("no such"), std::string::npos);
+  EXPECT_NE(error_of(file("x", "a.parquet"), 0).find("parquet"), std::string::npos);
+}
+
+TEST(SplitSlice, FollowsPythonSlicesAndPercentages) {
+  const auto slice = [](const std::string& split, std::int64_t rows) {
+    const RowRange r = slice_of_split(split, rows);
+    return std::pair(r.begin, r.end);
+  };
+  using P = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(slice("train", 10), P(0, 10));
+  EXPECT_EQ(slice("train[:3]", 10), P(0, 3));
+  EXPECT_EQ(slice("train[3:]", 10), P(3, 10));
+  EXPECT_EQ(slice("train[2:5]", 10), P(2, 5));
+  EXPECT_EQ(slice("train[-4:]", 10), P(6, 10));
+  EXPECT_EQ(slice("train[:-4]", 10), P(0, 6));
+  EXPECT_EQ(slice("train[:100000]", 10), P(0, 10));
+  EXPECT_EQ(slice("train[10%:20%]", 100), P(10, 20));
+  EXPECT_EQ(slice("train[:1%]", 250), P(0, 2));  // 2.5 rounds to even
+  EXPECT_EQ(slice("train[8:3]", 10), P(8, 8));
+  for (const char* bad : {"train[", "train[3]", "train[a:]", "train[:200%]", "", "train+test"}) {
+    EXPECT_THROW(slice_of_split(bad, 10), Error) << bad;
+  }
+}
+
+// recipes.md section 8, row 26: for every source alike, the shuffle first, then the slice.
+TEST_F(RowsTest, ShuffleComesBeforeTheSlice) {
+  const std::string path = file(numbered(50));
+  const auto all = values(Rows({path}, {.split = "train", .shuffle_seed = 42, .limit = {}}));
+  const auto ten = values(Rows({path}, {.split = "train[:10]", .shuffle_seed = 42, .limit = {}}));
+  EXPECT_EQ(ten, std::vector<std::int64_t>(all.begin(), all.begin() + 10));
+  EXPECT_NE(ten, values(Rows({path}, {.split = "train[:10]", .shuffle_seed = {}, .limit = {}})));
+  EXPECT_EQ(Rows({path}, {.split = "train[10:]", .shuffle_seed = {}, .limit = 5}).size(), 5);
+}
+
+}  // namespace
+}  // namespace glmtune::data
