@@ -1,0 +1,433 @@
+// Gradients of keys and values of dense causal attention on sm_90a, BF16, head sizes 192 + 64 /
+// 256, and what both backward kernels read: Δ and the log-sums, padded to whole tiles.
+//
+// A block holds 64 key rows of one head and walks the query rows from the diagonal down in steps of
+// 64. One warpgroup makes Pᵀ = exp(K·Qᵀ − lse) and dV += Pᵀ·dO, the other dPᵀ = V·dOᵀ,
+// dSᵀ = Pᵀ∘(dPᵀ − Δ) and dK += dSᵀ·Q; Pᵀ crosses from the first to the second as half floats (P ≤
+// 1: 11 bits). A block goes on through a few heads and keeps the rope columns of dK, which all
+// heads share, in its accumulator. No atomics: every sum has one order.
+#include <cuda_fp16.h>
+
+#include "cuda/check.h"
+#include "cuda/tensor_map.h"
+#include "ops/attention_backward_sm90.cuh"
+#include "ops/attention_cuda.h"
+
+namespace glmtune::ops::sm90 {
+namespace {
+
+constexpr int kRows = 64;  // of keys and of queries
+constexpr int kStages = 2;
+constexpr int kThreads = 384;
+constexpr int kPanel = kRows * 128;
+constexpr int kBytes = 4 * kPanel;  // one operand's tile
+constexpr int kExchangeBytes = 128 * 64;
+constexpr int kStatBytes = kRows * 4;
+constexpr int kKeyOffset = 0, kValueOffset = kBytes, kQueryOffset = 2 * kBytes,
+              kGradientOffset = kQueryOffset + kStages * kBytes,
+              kExchangeOffset = kGradientOffset + kStages * kBytes,
+              kLseOffset = kExchangeOffset + 2 * kExchangeBytes,
+              kDeltaOffset = kLseOffset + kStages * kStatBytes,
+              kBarrierOffset = kDeltaOffset + kStages * kStatBytes,
+              kSharedBytes = kBarrierOffset + 256 + 1024;
+
+struct Barriers {
+  std::uint64_t k_full, k_empty, v_full, v_empty;
+  std::uint64_t q_full[kStages], q_empty[kStages], g_full[kStages], g_empty[kStages];
+  std::uint64_t p_full[2], p_empty[2];
+};
+static_assert(sizeof(Barriers) <= 256);
+
+struct Item {
+  Tile tile;
+  int head, steps;
+};
+
+__device__ __forceinline__ Item item_at(const BackwardArguments& a, int item) {
+  Item r;
+  r.tile = a.tiles[item % a.tile_count];
+  r.head = item / a.tile_count * a.group;
+  r.steps = (r.tile.length + kRows - 1) / kRows - r.tile.index;
+  return r;
+}
+
+__device__ __forceinline__ void produce(const BackwardArguments& a, const BackwardMaps& maps,
+                                        char* smem, Barriers& bar) {
+  Ring<kStages> ring;
+  unsigned phase = 0;
+  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
+    const Item item = item_at(a, i);
+    for (int h = item.head; h < item.head + a.group; ++h) {
+      const int key = item.tile.begin + item.tile.index * kRows;
+      mbarrier_wait(&bar.k_empty, phase ^ 1);
+      mbarrier_arrive_expect(&bar.k_full, kBytes);
+      load_keys(smem + kKeyOffset, kPanel, maps, &bar.k_full, h, key);
+      for (int n = 0; n < item.steps; ++n) {
+        const int query = (item.tile.index + n) * kRows;
+        const std::int64_t stat = h * a.padded_rows + item.tile.padded + query;
+        mbarrier_wait(&bar.q_empty[ring.stage], ring.phase ^ 1);
+        mbarrier_arrive_expect(&bar.q_full[ring.stage], kBytes + kStatBytes);
+        load_head(smem + kQueryOffset + ring.stage * kBytes, kPanel, maps.q,
+                  &bar.q_full[ring.stage], h, item.tile.begin + query);
+        bulk_load(smem + kLseOffset + ring.stage * kStatBytes, a.lse + stat, kStatBytes,
+                  &bar.q_full[ring.stage]);
+        if (n == 0) {
+          mbarrier_wait(&bar.v_empty, phase ^ 1);
+          mbarrier_arrive_expect(&bar.v_full, kBytes);
+          load_head(smem + kValueOffset, kPanel, maps.v, &bar.v_full, h, key);
+        }
+        mbarrier_wait(&bar.g_empty[ring.stage], ring.phase ^ 1);
+        mbarrier_arrive_expect(&bar.g_full[ring.stage], kBytes + kStatBytes);
+        load_head(smem + kGradientOffset + ring.stage * kBytes, kPanel, maps.dout,
+                  &bar.g_full[ring.stage], h, item.tile.begin + query);
+        bulk_load(smem + kDeltaOffset + ring.stage * kStatBytes, a.delta + stat, kStatBytes,
+                  &bar.g_full[ring.stage]);
+        ring.next();
+      }
+      phase ^= 1;
+    }
+  }
+}
+
+// The last step's query rows may lie behind the document; the tensor cores sum over them.
+__device__ __forceinline__ void clear_tail(const Item& item, int n, char* smem, int stage,
+                                           Barriers& bar, unsigned phase, int barrier) {
+  const int rows = item.tile.length - (item.tile.index + n) * kRows;
+  if (rows >= kRows) return;
+  mbarrier_wait(&bar.q_full[stage], phase);
+  mbarrier_wait(&bar.g_full[stage], phase);
+  zero_tail(smem + kQueryOffset + stage * kBytes, kPanel, rows, kRows, barrier);
+  zero_tail(smem + kGradientOffset + stage * kBytes, kPanel, rows, kRows, barrier);
+}
+
+template <bool kMask>
+__device__ __forceinline__ void make_values(const BackwardArguments& a, char* smem, Barriers& bar) {
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int c = 2 * (lane % 4), r = warp * 16 + lane / 4;
+  Ring<kStages> ring;
+  Ring<2> exchange;
+  unsigned phase = 0;
+  float dv[128];
+  float s[32];
+  std::uint32_t p[4][4];
+  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
+    const Item item = item_at(a, i);
+    const int key = item.tile.index * kRows;
+    for (int h = item.head; h < item.head + a.group; ++h) {
+#pragma unroll
+      for (float& x : dv) x = 0;
+      mbarrier_wait(&bar.k_full, phase);
+      for (int n = 0; n < item.steps; ++n) {
+        clear_tail(item, n, smem, ring.stage, bar, ring.phase, 1);
+        mbarrier_wait(&bar.q_full[ring.stage], ring.phase);
+        wgmma_pin(s);
+        wgmma_fence();
+        multiply_rows<64>(s, smem + kKeyOffset, kPanel, smem + kQueryOffset + ring.stage * kBytes,
+                          kPanel);
+        wgmma_commit();
+        const float* lse = reinterpret_cast<float*>(smem + kLseOffset + ring.stage * kStatBytes);
+        std::uint32_t bits[16];
+        if constexpr (kMask) {
+          // A query's word that holds this warp's 16 keys.
+#pragma unroll
+          for (int j = 0; j < 16; ++j) {
+            const int query = key + n * kRows + 8 * (j / 2) + c + j % 2;
+            const int word = key / 32 + warp / 2;
+            bits[j] = query < item.tile.length && word < a.mask_words
+                          ? __ldg(a.mask + (item.tile.begin + query) * a.mask_row + word) >>
+                                (warp % 2 * 16 + lane / 4)
+                          : 0;
+          }
+        }
+        wgmma_wait<0>();
+        wgmma_pin(s);
+        if (n == item.steps - 1) release(&bar.k_empty);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          const float2 l = *reinterpret_cast<const float2*>(lse + 8 * j + c);
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              float& x = s[4 * j + 2 * half + e];
+              x = exp2_fast(fmaf(x, a.scale_log2, e == 0 ? -l.x : -l.y));
+              bool seen = n > 0 || 8 * j + c + e >= r + 8 * half;
+              if constexpr (kMask) seen = seen && ((bits[2 * j + e] >> (8 * half)) & 1u) != 0;
+              if (!seen) x = 0;
+            }
+        }
+        release(&bar.q_empty[ring.stage]);
+        // Half floats to the other warpgroup, same lane, same places.
+        mbarrier_wait(&bar.p_empty[exchange.stage], exchange.phase ^ 1);
+        uint4* out =
+            reinterpret_cast<uint4*>(smem + kExchangeOffset + exchange.stage * kExchangeBytes) +
+            threadIdx.x % 128;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          std::uint32_t half[4];
+#pragma unroll
+          for (int x = 0; x < 4; ++x) {
+            const __half2 two = __floats2half2_rn(s[8 * k + 2 * x], s[8 * k + 2 * x + 1]);
+            half[x] = *reinterpret_cast<const std::uint32_t*>(&two);
+          }
+          out[k * 128] = make_uint4(half[0], half[1], half[2], half[3]);
+        }
+        __syncwarp();
+        release(&bar.p_full[exchange.stage]);
+        exchange.next();
+        pack_weights<64>(p, s);
+        mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
+        wgmma_pin(dv);
+        wgmma_fence();
+        multiply_weights(dv, p, smem + kGradientOffset + ring.stage * kBytes, kPanel, true);
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_pin(dv);
+        release(&bar.g_empty[ring.stage]);
+        ring.next();
+      }
+      phase ^= 1;
+      __nv_bfloat16* row = a.dv + (item.tile.begin + key + r) * a.dv_row + h * a.dv_head;
+      store_rows<8>(dv, 1.0f, 1.0f, key + r < item.tile.length ? row : nullptr,
+                    key + r + 8 < item.tile.length ? row + 8 * a.dv_row : nullptr);
+    }
+  }
+}
+
+__device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem, Barriers& bar) {
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int c = 2 * (lane % 4), r = warp * 16 + lane / 4;
+  Ring<kStages> ring;
+  Ring<2> exchange;
+  unsigned phase = 0;
+  float dk[128];
+  float s[32];
+  std::uint32_t p[4][4];
+  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
+    const Item item = item_at(a, i);
+    const int key = item.tile.index * kRows;
+#pragma unroll
+    for (int x = 96; x < 128; ++x) dk[x] = 0;
+    for (int h = item.head; h < item.head + a.group; ++h) {
+#pragma unroll
+      for (int x = 0; x < 96; ++x) dk[x] = 0;
+      mbarrier_wait(&bar.v_full, phase);
+      for (int n = 0; n < item.steps; ++n) {
+        clear_tail(item, n, smem, ring.stage, bar, ring.phase, 2);
+        mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
+        wgmma_pin(s);
+        wgmma_fence();
+        multiply_rows<64>(s, smem + kValueOffset, kPanel,
+                          smem + kGradientOffset + ring.stage * kBytes, kPanel);
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_pin(s);
+        if (n == item.steps - 1) release(&bar.v_empty);
+        const float* delta =
+            reinterpret_cast<float*>(smem + kDeltaOffset + ring.stage * kStatBytes);
+        mbarrier_wait(&bar.p_full[exchange.stage], exchange.phase);
+        const uint4* in = reinterpret_cast<const uint4*>(smem + kExchangeOffset +
+                                                         exchange.stage * kExchangeBytes) +
+                          threadIdx.x % 128;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const uint4 w = in[k * 128];
+          const std::uint32_t word[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+          for (int x = 0; x < 4; ++x) {
+            const float2 weight = __half22float2(*reinterpret_cast<const __half2*>(&word[x]));
+            const int j = 2 * k + x / 2, d = 8 * k + 2 * x;
+            const float2 l = *reinterpret_cast<const float2*>(delta + 8 * j + c);
+            s[d] = weight.x == 0 ? 0.0f : weight.x * (s[d] - l.x);
+            s[d + 1] = weight.y == 0 ? 0.0f : weight.y * (s[d + 1] - l.y);
+          }
+        }
+        __syncwarp();
+        release(&bar.p_empty[exchange.stage]);
+        release(&bar.g_empty[ring.stage]);
+        exchange.next();
+        pack_weights<64>(p, s);
+        mbarrier_wait(&bar.q_full[ring.stage], ring.phase);
+        wgmma_pin(dk);
+        wgmma_fence();
+        multiply_weights(dk, p, smem + kQueryOffset + ring.stage * kBytes, kPanel, true);
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_pin(dk);
+        release(&bar.q_empty[ring.stage]);
+        ring.next();
+      }
+      phase ^= 1;
+      __nv_bfloat16* row = a.dk + (item.tile.begin + key + r) * a.dk_row + h * a.dk_head;
+      store_rows<6>(dk, a.scale, a.scale, key + r < item.tile.length ? row : nullptr,
+                    key + r + 8 < item.tile.length ? row + 8 * a.dk_row : nullptr);
+    }
+    float* part = a.rope +
+                  (static_cast<std::int64_t>(item.head / a.group) * a.padded_rows +
+                   item.tile.padded + key + r) *
+                      64 +
+                  c;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      *reinterpret_cast<float2*>(part + 8 * j) = make_float2(dk[96 + 4 * j], dk[97 + 4 * j]);
+      *reinterpret_cast<float2*>(part + 8 * 64 + 8 * j) =
+          make_float2(dk[98 + 4 * j], dk[99 + 4 * j]);
+    }
+  }
+}
+
+template <bool kMask>
+__global__ void __launch_bounds__(kThreads, 1)
+    dkv_kernel(const __grid_constant__ BackwardMaps maps, const BackwardArguments a) {
+  extern __shared__ char raw[];
+  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
+  if (threadIdx.x == 0) {
+    mbarrier_init(&bar.k_full, 1);
+    mbarrier_init(&bar.v_full, 1);
+    mbarrier_init(&bar.k_empty, 4);
+    mbarrier_init(&bar.v_empty, 4);
+    for (int i = 0; i < kStages; ++i) {
+      mbarrier_init(&bar.q_full[i], 1);
+      mbarrier_init(&bar.g_full[i], 1);
+      mbarrier_init(&bar.q_empty[i], 8);
+      mbarrier_init(&bar.g_empty[i], 8);
+      mbarrier_init(&bar.p_full[i], 4);
+      mbarrier_init(&bar.p_empty[i], 4);
+    }
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  if (group == 0) {
+    register_budget_lower<24>();
+    if (threadIdx.x == 0) produce(a, maps, smem, bar);
+  } else if (group == 1) {
+    register_budget_raise<240>();
+    make_values<kMask>(a, smem, bar);
+  } else {
+    register_budget_raise<240>();
+    make_keys(a, smem, bar);
+  }
+}
+
+// One warp a row and head: Δ = dout·out and lse·log2(e), at the row's padded place. Padding, and
+// rows that see no key, get lse = +inf, so that their weights are 0.
+__global__ void __launch_bounds__(256)
+    prepare_kernel(const BackwardArguments a, const __nv_bfloat16* out, const __nv_bfloat16* dout,
+                   std::int64_t out_row, std::int64_t out_head, std::int64_t dout_row,
+                   std::int64_t dout_head, const float* lse_in, std::int64_t lse_row, float* lse,
+                   float* delta) {
+  const Tile tile = a.tiles[blockIdx.x];
+  const int lane = threadIdx.x % 32;
+  const int h = blockIdx.y;
+  for (int r = tile.index * kRows + threadIdx.x / 32; r < (tile.index + 1) * kRows; r += 8) {
+    float sum = 0, log_sum = INFINITY;
+    if (r < tile.length) {
+      const std::int64_t t = tile.begin + r;
+      const uint4 x = *reinterpret_cast<const uint4*>(out + t * out_row + h * out_head + 8 * lane);
+      const uint4 y =
+          *reinterpret_cast<const uint4*>(dout + t * dout_row + h * dout_head + 8 * lane);
+      const std::uint32_t xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sum = fmaf(__uint_as_float(xs[i] << 16), __uint_as_float(ys[i] << 16), sum);
+        sum = fmaf(__uint_as_float(xs[i] & 0xffff0000u), __uint_as_float(ys[i] & 0xffff0000u), sum);
+      }
+#pragma unroll
+      for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+      const float l = lse_in[h * lse_row + t];
+      log_sum = l == -INFINITY ? INFINITY : l * 1.4426950408889634f;
+    }
+    if (lane == 0) {
+      const std::int64_t at = h * a.padded_rows + tile.padded + r;
+      lse[at] = log_sum;
+      delta[at] = sum;
+    }
+  }
+}
+
+// dk_rope = scale · sum of the head groups' parts, in order.
+__global__ void __launch_bounds__(256)
+    rope_kernel(const BackwardArguments a, int groups, __nv_bfloat16* dk_rope, std::int64_t row) {
+  const Tile tile = a.tiles[blockIdx.x];
+  for (int i = threadIdx.x; i < kRows * 16; i += 256) {
+    const int r = tile.index * kRows + i / 16, column = i % 16 * 4;
+    if (r >= tile.length) continue;
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (int g = 0; g < groups; ++g) {
+      const float4 x = *reinterpret_cast<const float4*>(
+          a.rope + (g * a.padded_rows + tile.padded + r) * 64 + column);
+      sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
+    }
+    uint2 packed;
+    packed.x = pack_bf16(sum.x * a.scale, sum.y * a.scale);
+    packed.y = pack_bf16(sum.z * a.scale, sum.w * a.scale);
+    *reinterpret_cast<uint2*>(dk_rope + (tile.begin + r) * row + column) = packed;
+  }
+}
+
+}  // namespace
+
+void backward(cudaStream_t stream, const CausalAttentionBackward& op, Tensor workspace) {
+  const BackwardScratch scratch = backward_scratch(op);
+  if (scratch.key_tiles == 0) return;
+  auto* base = workspace.as<char>();
+  auto* key_list = reinterpret_cast<Tile*>(base + scratch.key_list);
+  auto* query_list = reinterpret_cast<Tile*>(base + scratch.query_list);
+  auto* lse = reinterpret_cast<float*>(base + scratch.lse);
+  auto* delta = reinterpret_cast<float*>(base + scratch.delta);
+  const auto documents = static_cast<int>(op.documents.count);
+  const auto* bounds = op.documents.bounds.as<std::int32_t>();
+  plan_tiles<<<static_cast<unsigned>(documents), 128, 0, stream>>>(bounds, documents, kRows, kRows,
+                                                                   false, key_list);
+  plan_tiles<<<static_cast<unsigned>(documents), 128, 0, stream>>>(
+      bounds, documents, static_cast<int>(kQueryTile), kRows, true, query_list);
+
+  const auto heads = static_cast<int>(op.q.size(1));
+  BackwardArguments a{};
+  a.tiles = key_list;
+  a.tile_count = static_cast<int>(scratch.key_tiles);
+  a.heads = heads;
+  a.group = static_cast<int>(scratch.group);
+  a.items = a.tile_count * heads / a.group;
+  a.padded_rows = scratch.padded_rows;
+  a.lse = lse;
+  a.delta = delta;
+  a.rope = reinterpret_cast<float*>(base + scratch.rope);
+  a.mask = op.mask.defined() ? op.mask.as<std::uint32_t>() : nullptr;
+  a.mask_row = op.mask.defined() ? op.mask.stride(0) : 0;
+  a.mask_words = op.mask.defined() ? static_cast<int>(op.mask.size(1)) : 0;
+  a.dq = op.dq.as<__nv_bfloat16>();
+  a.dk = op.dk_nope.as<__nv_bfloat16>();
+  a.dv = op.dv.as<__nv_bfloat16>();
+  a.dq_row = op.dq.stride(0);
+  a.dq_head = op.dq.stride(1);
+  a.dk_row = op.dk_nope.stride(0);
+  a.dk_head = op.dk_nope.stride(1);
+  a.dv_row = op.dv.stride(0);
+  a.dv_head = op.dv.stride(1);
+  a.scale = static_cast<float>(op.scale);
+  a.scale_log2 = static_cast<float>(op.scale * 1.4426950408889634);
+
+  prepare_kernel<<<dim3(static_cast<unsigned>(a.tile_count), static_cast<unsigned>(heads)), 256, 0,
+                   stream>>>(a, op.out.as<__nv_bfloat16>(), op.dout.as<__nv_bfloat16>(),
+                             op.out.stride(0), op.out.stride(1), op.dout.stride(0),
+                             op.dout.stride(1), op.lse.as<float>(), op.lse.stride(0), lse, delta);
+  CUDA_CHECK(cudaGetLastError());
+
+  const auto kernel = op.mask.defined() ? dkv_kernel<true> : dkv_kernel<false>;
+  CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
+  kernel<<<static_cast<unsigned>(std::min(multiprocessors(), a.items)), kThreads, kSharedBytes,
+           stream>>>(backward_maps(op, kRows, kRows), a);
+  CUDA_CHECK(cudaGetLastError());
+  rope_kernel<<<static_cast<unsigned>(a.tile_count), 256, 0, stream>>>(
+      a, heads / a.group, op.dk_rope.as<__nv_bfloat16>(), op.dk_rope.stride(0));
+  CUDA_CHECK(cudaGetLastError());
+  a.tiles = query_list;
+  a.tile_count = static_cast<int>(scratch.query_tiles);
+  backward_queries(stream, op, a);
+}
+
+}  // namespace glmtune::ops::sm90

@@ -1,0 +1,365 @@
+// Dense causal attention forward on sm_90a, BF16, head sizes 192 + 64 / 256.
+//
+// A block works on 128 query rows of one head at a time, in steps of 80 keys from the diagonal down
+// (the largest step for which two stages of keys and values fit beside the queries). One warp feeds
+// shared memory through TMA, two warpgroups of 64 rows multiply. While a warpgroup's P·V of one
+// step runs, it computes the softmax of the next. Blocks are persistent: tiles come in falling
+// order of work, a few heads at a time so that their keys stay in L2.
+#include "cuda/check.h"
+#include "cuda/tensor_map.h"
+#include "ops/attention_cuda.h"
+#include "ops/attention_sm90.cuh"
+
+namespace glmtune::ops::sm90 {
+
+__global__ void plan_tiles(const std::int32_t* bounds, int documents, int rows, int padding,
+                           bool ascending, Tile* tiles) {
+  const int d = blockIdx.x;
+  const int begin = bounds[2 * d], length = bounds[2 * d + 1] - begin;
+  const int n = (length + rows - 1) / rows;
+  for (int u = threadIdx.x; u < n; u += blockDim.x) {
+    int rank = 0, padded = 0;
+    for (int e = 0; e < documents; ++e) {
+      const int other = bounds[2 * e + 1] - bounds[2 * e];
+      const int m = (other + rows - 1) / rows;
+      rank += max(0, m - (u + 1)) + (e < d && m > u ? 1 : 0);
+      if (e < d) padded += (other + padding - 1) / padding * padding;
+    }
+    tiles[rank] = {begin, length, ascending ? u : n - 1 - u, padded};
+  }
+}
+
+namespace {
+
+constexpr int kRows = 128, kKeys = 80, kStages = 2;
+constexpr int kThreads = 384;
+constexpr int kQueryPanel = kRows * 128, kKeyPanel = kKeys * 128;
+constexpr int kQueryBytes = 4 * kQueryPanel, kKeyBytes = 4 * kKeyPanel;
+constexpr int kTilesBytes = kQueryBytes + 2 * kStages * kKeyBytes;
+constexpr int kSharedBytes = kTilesBytes + 256 + 1024;
+
+struct Barriers {
+  std::uint64_t q_full, q_empty;
+  std::uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+};
+static_assert(sizeof(Barriers) <= 256);
+
+struct Arguments {
+  const Tile* tiles;
+  int tile_count, heads, head_group;
+  __nv_bfloat16* out;
+  std::int64_t out_row, out_head, lse_row;
+  float* lse;
+  const std::uint32_t* mask;
+  std::int64_t mask_row;
+  int mask_words;
+  float scale, scale_log2;
+};
+
+struct Item {
+  Tile tile;
+  int head, blocks;  // blocks: key steps of the whole tile
+};
+
+__device__ __forceinline__ int steps(int rows_seen, int length) {
+  return (min(rows_seen, length) + kKeys - 1) / kKeys;
+}
+
+__device__ __forceinline__ Item item_at(const Arguments& a, int item) {
+  Item r;
+  const int in_group = a.tile_count * a.head_group;
+  const int rest = item % in_group;
+  r.head = item / in_group * a.head_group + rest % a.head_group;
+  r.tile = a.tiles[rest / a.head_group];
+  r.blocks = steps((r.tile.index + 1) * kRows, r.tile.length);
+  return r;
+}
+
+__device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q,
+                                        const CUtensorMap& k_nope, const CUtensorMap& k_rope,
+                                        const CUtensorMap& v, char* smem, Barriers& bar) {
+  char* keys = smem + kQueryBytes;
+  char* values = keys + kStages * kKeyBytes;
+  Ring<kStages> ring;
+  unsigned q_phase = 0;
+  for (int i = blockIdx.x; i < a.tile_count * a.heads; i += gridDim.x) {
+    const Item item = item_at(a, i);
+    mbarrier_wait(&bar.q_empty, q_phase ^ 1);
+    mbarrier_arrive_expect(&bar.q_full, kQueryBytes);
+    for (int c = 0; c < 4; ++c)
+      tma_load_3d(smem + c * kQueryPanel, &q, &bar.q_full, c * 64, item.head,
+                  item.tile.begin + item.tile.index * kRows, kEvictFirst);
+    q_phase ^= 1;
+    for (int n = item.blocks - 1; n >= 0; --n) {
+      const int row = item.tile.begin + n * kKeys;
+      char* k = keys + ring.stage * kKeyBytes;
+      mbarrier_wait(&bar.k_empty[ring.stage], ring.phase ^ 1);
+      mbarrier_arrive_expect(&bar.k_full[ring.stage], kKeyBytes);
+      for (int c = 0; c < 3; ++c)
+        tma_load_3d(k + c * kKeyPanel, &k_nope, &bar.k_full[ring.stage], c * 64, item.head, row,
+                    kEvictLast);
+      tma_load_2d(k + 3 * kKeyPanel, &k_rope, &bar.k_full[ring.stage], 0, row, kEvictLast);
+      char* x = values + ring.stage * kKeyBytes;
+      mbarrier_wait(&bar.v_empty[ring.stage], ring.phase ^ 1);
+      mbarrier_arrive_expect(&bar.v_full[ring.stage], kKeyBytes);
+      for (int c = 0; c < 4; ++c)
+        tma_load_3d(x + c * kKeyPanel, &v, &bar.v_full[ring.stage], c * 64, item.head, row,
+                    kEvictLast);
+      ring.next();
+    }
+  }
+}
+
+// Running softmax of the lane's two rows: row r and r + 8 of its warp's 16.
+struct Softmax {
+  float top[2], sum[2];
+};
+
+// Scores that a row may not see become −inf. `row` is the lane's first row in the document, `n0`
+// the step's first key.
+template <bool kMask>
+__device__ __forceinline__ void hide(const Arguments& a, float (&s)[kKeys / 2], int token, int row,
+                                     int length, int n0, bool causal) {
+  const int c = 2 * (threadIdx.x % 4);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + 8 * half;
+    std::uint32_t bits[3];
+    if constexpr (kMask) {
+      std::uint32_t w[3] = {0, 0, 0};
+      const int first = n0 / 32, shift = n0 % 32 + c;
+      if (r < length) {
+        const std::uint32_t* words = a.mask + (token + 8 * half) * a.mask_row;
+#pragma unroll
+        for (int i = 0; i < 3; ++i)
+          if (first + i < a.mask_words) w[i] = __ldg(words + first + i);
+      }
+      bits[0] = __funnelshift_r(w[0], w[1], shift);
+      bits[1] = __funnelshift_r(w[1], w[2], shift);
+      bits[2] = w[2] >> shift;
+    }
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[4 * j + 2 * half + e];
+        bool seen = !causal || n0 + 8 * j + c + e <= r;
+        if constexpr (kMask) seen = seen && ((bits[j / 4] >> (8 * (j % 4) + e)) & 1u) != 0;
+        if (!seen) x = -INFINITY;
+      }
+  }
+}
+
+// Scores to weights; returns by how much the earlier sums shrink.
+__device__ __forceinline__ void weigh(float (&s)[kKeys / 2], Softmax& m, float (&shrink)[2],
+                                      float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float top = m.top[half];
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+      top = fmaxf(top, fmaxf(s[4 * j + 2 * half], s[4 * j + 2 * half + 1]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    const float base = top == -INFINITY ? 0.0f : top * scale_log2;
+    shrink[half] = exp2_fast(m.top[half] * scale_log2 - base);
+    m.top[half] = top;
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[4 * j + 2 * half + e];
+        x = exp2_fast(fmaf(x, scale_log2, -base));
+        sum += x;
+      }
+    m.sum[half] = m.sum[half] * shrink[half] + sum;
+  }
+}
+
+template <bool kMask>
+__device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers& bar) {
+  // Through a shuffle, so that the compiler knows the loops below to be uniform in a warp.
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0) - 1;  // 0, 1
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const char* q = smem + group * 64 * 128;
+  char* keys = smem + kQueryBytes;
+  char* values = keys + kStages * kKeyBytes;
+  Ring<kStages> k_ring, v_ring;
+  unsigned q_phase = 0;
+  float o[128];
+  float s[kKeys / 2];
+  std::uint32_t p[kKeys / 16][4];
+
+  for (int i = blockIdx.x; i < a.tile_count * a.heads; i += gridDim.x) {
+    const Item item = item_at(a, i);
+    const int group_row = item.tile.index * kRows + group * 64;
+    const int row = group_row + warp * 16 + lane / 4;
+    const int token = item.tile.begin + row;
+    const int length = item.tile.length;
+    mbarrier_wait(&bar.q_full, q_phase);
+    q_phase ^= 1;
+    int n = item.blocks - 1;
+    // The first warpgroup's rows may end before the tile's last step.
+    for (; n >= steps(group_row + 64, length); --n) {
+      mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
+      release(&bar.k_empty[k_ring.stage]);
+      k_ring.next();
+      mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
+      release(&bar.v_empty[v_ring.stage]);
+      v_ring.next();
+    }
+
+    Softmax m = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    float shrink[2];
+    mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
+    wgmma_pin(s);
+    wgmma_fence();
+    multiply_rows<kKeys>(s, q, kQueryPanel, keys + k_ring.stage * kKeyBytes, kKeyPanel);
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_pin(s);
+    release(&bar.k_empty[k_ring.stage]);
+    k_ring.next();
+    hide<kMask>(a, s, token, row, length, n * kKeys, true);
+    weigh(s, m, shrink, a.scale_log2);
+    pack_weights<kKeys>(p, s);
+    if (const int tail = length - n * kKeys; tail < kKeys) {
+      mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
+      zero_tail(values + v_ring.stage * kKeyBytes, kKeyPanel, tail, kKeys, 1 + group);
+    }
+    bool accumulate = false;
+    for (--n; n >= 0; --n) {
+      mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
+      wgmma_pin(s);
+      wgmma_pin(o);
+      wgmma_fence();
+      multiply_rows<kKeys>(s, q, kQueryPanel, keys + k_ring.stage * kKeyBytes, kKeyPanel);
+      wgmma_commit();
+      mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
+      multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, accumulate);
+      wgmma_commit();
+      accumulate = true;
+      wgmma_wait<1>();
+      wgmma_pin(s);
+      release(&bar.k_empty[k_ring.stage]);
+      k_ring.next();
+      const bool diagonal = n * kKeys + kKeys - 1 > group_row;
+      if (kMask || diagonal) hide<kMask>(a, s, token, row, length, n * kKeys, diagonal);
+      weigh(s, m, shrink, a.scale_log2);
+      wgmma_wait<0>();
+      wgmma_pin(o);
+      release(&bar.v_empty[v_ring.stage]);
+      v_ring.next();
+#pragma unroll
+      for (int j = 0; j < 32; ++j) {
+        o[4 * j] *= shrink[0];
+        o[4 * j + 1] *= shrink[0];
+        o[4 * j + 2] *= shrink[1];
+        o[4 * j + 3] *= shrink[1];
+      }
+      pack_weights<kKeys>(p, s);
+    }
+    release(&bar.q_empty);
+    mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
+    wgmma_pin(o);
+    wgmma_fence();
+    multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, accumulate);
+    wgmma_commit();
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = m.sum[half];
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      inverse[half] = sum > 0 ? 1.0f / sum : 0.0f;
+      if (lane % 4 == 0 && row + 8 * half < length)
+        a.lse[item.head * a.lse_row + token + 8 * half] =
+            sum > 0 ? m.top[half] * a.scale + logf(sum) : -INFINITY;
+    }
+    wgmma_wait<0>();
+    wgmma_pin(o);
+    release(&bar.v_empty[v_ring.stage]);
+    v_ring.next();
+    __nv_bfloat16* out = a.out + token * a.out_row + item.head * a.out_head;
+    store_rows<8>(o, inverse[0], inverse[1], row < length ? out : nullptr,
+                  row + 8 < length ? out + 8 * a.out_row : nullptr);
+  }
+}
+
+template <bool kMask>
+__global__ void __launch_bounds__(kThreads, 1)
+    forward_kernel(const __grid_constant__ CUtensorMap q,
+                   const __grid_constant__ CUtensorMap k_nope,
+                   const __grid_constant__ CUtensorMap k_rope,
+                   const __grid_constant__ CUtensorMap v, const Arguments a) {
+  extern __shared__ char raw[];
+  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  Barriers& bar = *reinterpret_cast<Barriers*>(smem + kTilesBytes);
+  if (threadIdx.x == 0) {
+    mbarrier_init(&bar.q_full, 1);
+    mbarrier_init(&bar.q_empty, 8);
+    for (int i = 0; i < kStages; ++i) {
+      mbarrier_init(&bar.k_full[i], 1);
+      mbarrier_init(&bar.v_full[i], 1);
+      mbarrier_init(&bar.k_empty[i], 8);
+      mbarrier_init(&bar.v_empty[i], 8);
+    }
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    register_budget_lower<24>();
+    if (threadIdx.x == 0) produce(a, q, k_nope, k_rope, v, smem, bar);
+  } else {
+    register_budget_raise<240>();
+    consume<kMask>(a, smem, bar);
+  }
+}
+
+CUtensorMap head_map(const Tensor& t, int rows) {
+  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(2), t.size(1), t.size(0)},
+                         {t.stride(1), t.stride(0)}, {64, 1, rows}, TensorMapSwizzle::k128);
+}
+
+}  // namespace
+
+void forward(cudaStream_t stream, const CausalAttention& op, Tensor workspace) {
+  const auto tile_total = static_cast<int>(tile_count(op.documents, kRows));
+  if (tile_total == 0) return;
+  auto* tiles = workspace.as<Tile>();
+  plan_tiles<<<static_cast<unsigned>(op.documents.count), 128, 0, stream>>>(
+      op.documents.bounds.as<std::int32_t>(), static_cast<int>(op.documents.count), kRows, kRows,
+      true, tiles);
+  const auto heads = static_cast<int>(op.q.size(1));
+  // As many heads together as keep their keys and values within half of L2.
+  int group = 1;
+  while (heads % (2 * group) == 0 && 2 * group * op.documents.max_length * 1024 <= (32ll << 20))
+    group *= 2;
+  const Arguments a{.tiles = tiles,
+                    .tile_count = tile_total,
+                    .heads = heads,
+                    .head_group = group,
+                    .out = op.out.as<__nv_bfloat16>(),
+                    .out_row = op.out.stride(0),
+                    .out_head = op.out.stride(1),
+                    .lse_row = op.lse.stride(0),
+                    .lse = op.lse.as<float>(),
+                    .mask = op.mask.defined() ? op.mask.as<std::uint32_t>() : nullptr,
+                    .mask_row = op.mask.defined() ? op.mask.stride(0) : 0,
+                    .mask_words = op.mask.defined() ? static_cast<int>(op.mask.size(1)) : 0,
+                    .scale = static_cast<float>(op.scale),
+                    .scale_log2 = static_cast<float>(op.scale * 1.4426950408889634)};
+  const auto kernel = op.mask.defined() ? forward_kernel<true> : forward_kernel<false>;
+  CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
+  const CUtensorMap k_rope =
+      make_tensor_map(TensorMapType::kBF16, op.k_rope.data, {op.k_rope.size(1), op.k_rope.size(0)},
+                      {op.k_rope.stride(0)}, {64, kKeys}, TensorMapSwizzle::k128);
+  const int blocks = std::min(multiprocessors(), tile_total * heads);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(
+      head_map(op.q, kRows), head_map(op.k_nope, kKeys), k_rope, head_map(op.v, kKeys), a);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace glmtune::ops::sm90

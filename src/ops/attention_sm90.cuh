@@ -1,0 +1,132 @@
+#pragma once
+// What the dense attention kernels for sm_90a share: the list of tiles in the order they are worked
+// on, tile-wide products, and stores of accumulators.
+#include "cuda/sm90.cuh"
+#include "cuda/sm90_wgmma.cuh"
+
+namespace glmtune::ops::sm90 {
+
+using namespace glmtune::sm90;
+
+// Rows [begin, begin + length) are a document; the tile is its index-th; `padded` is the
+// document's first row in scratch where every document is padded to whole key tiles.
+struct Tile {
+  int begin, length, index, padded;
+};
+
+// One block a document. Tiles of all documents in falling order of work: `ascending` where a later
+// tile of a document is more work (query tiles), else an earlier one (key tiles). A document of n
+// tiles has one tile of each rank u < n; so the place of (d, u) follows from counting.
+__global__ void plan_tiles(const std::int32_t* bounds, int documents, int rows, int padding,
+                           bool ascending, Tile* tiles);
+
+// S[64 x N] (+)= A[64 x 256] · B[N x 256]ᵀ, both K-major in panels of 64 columns.
+template <int N>
+__device__ __forceinline__ void multiply_rows(float (&s)[N / 2], const char* a, int a_panel,
+                                              const char* b, int b_panel) {
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const std::uint64_t da = k_major_descriptor(a + c * a_panel);
+    const std::uint64_t db = k_major_descriptor(b + c * b_panel);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      Wgmma<N>::template ss<0, 0>(s, advance(da, k * 32), advance(db, k * 32), (c | k) != 0);
+  }
+}
+
+// O[64 x 256] (+)= P[64 x 16·K] · B[16·K x 256], P in registers, B in panels of 64 columns.
+template <int K>
+__device__ __forceinline__ void multiply_weights(float (&o)[128], const std::uint32_t (&p)[K][4],
+                                                 const char* b, int b_panel, bool accumulate) {
+  const std::uint64_t db = mn_major_descriptor(b, static_cast<std::uint32_t>(b_panel));
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    Wgmma<256>::rs<1>(o, p[k], advance(db, k * 2048), k != 0 || accumulate);
+}
+
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The accumulator of N columns as the A operand of the next product.
+template <int N>
+__device__ __forceinline__ void pack_weights(std::uint32_t (&p)[N / 16][4],
+                                             const float (&s)[N / 2]) {
+#pragma unroll
+  for (int k = 0; k < N / 16; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) p[k][i] = pack_bf16(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
+}
+
+// Transposes a 4 x 4 matrix of registers across the four lanes of a quad.
+__device__ __forceinline__ void quad_transpose(std::uint32_t (&v)[4]) {
+  const bool odd = (threadIdx.x & 1) != 0, high = (threadIdx.x & 2) != 0;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const std::uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? v[i] : v[i + 1], 1);
+    (odd ? v[i] : v[i + 1]) = got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t got = __shfl_xor_sync(0xffffffffu, high ? v[i] : v[i + 2], 2);
+    (high ? v[i] : v[i + 2]) = got;
+  }
+}
+
+// Columns [0, 32·kGroups) of two accumulator rows, times `scale`, to BF16 rows 16 bytes a lane.
+// `row` is where the lane's first row begins, `row8` eight rows below; a null row is not written.
+template <int kGroups>
+__device__ __forceinline__ void store_rows(const float (&o)[128], float scale, float scale8,
+                                           __nv_bfloat16* row, __nv_bfloat16* row8) {
+  const int c = threadIdx.x % 4;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    std::uint32_t a[4], b[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int d = 4 * (4 * g + i);
+      a[i] = pack_bf16(o[d] * scale, o[d + 1] * scale);
+      b[i] = pack_bf16(o[d + 2] * scale8, o[d + 3] * scale8);
+    }
+    quad_transpose(a);
+    quad_transpose(b);
+    const int column = 32 * g + 8 * c;
+    if (row != nullptr)
+      *reinterpret_cast<uint4*>(row + column) = make_uint4(a[0], a[1], a[2], a[3]);
+    if (row8 != nullptr)
+      *reinterpret_cast<uint4*>(row8 + column) = make_uint4(b[0], b[1], b[2], b[3]);
+  }
+}
+
+// Zeroes rows [first, rows) of a tile of four 128-byte panels, by one warpgroup, for the tensor
+// cores to read. What lies behind a document's end is another's, or nothing that was ever written.
+__device__ __forceinline__ void zero_tail(char* tile, int panel, int first, int rows, int barrier) {
+  const int pieces = (rows - first) * 32;  // 16-byte pieces
+  for (int i = threadIdx.x % 128; i < pieces; i += 128)
+    *reinterpret_cast<uint4*>(tile + (i / 8 % 4) * panel + (first + i / 32) * 128 + i % 8 * 16) =
+        make_uint4(0, 0, 0, 0);
+  fence_async_shared();
+  named_barrier_sync(barrier, 128);
+}
+
+// A ring's place: which stage, and the parity of its current phase.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  unsigned phase = 0;
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// A warp gives a buffer back.
+__device__ __forceinline__ void release(std::uint64_t* bar) {
+  if (threadIdx.x % 32 == 0) mbarrier_arrive(bar);
+}
+
+}  // namespace glmtune::ops::sm90

@@ -1,0 +1,67 @@
+#pragma once
+// The tensor-core versions of dense attention for BF16 with sizes 192 + 64 / 256 (attention_*_sm90
+// .cu): which operands they take and the device scratch they need. No CUDA types.
+#include <algorithm>
+
+#include "ops/attention.h"
+
+namespace glmtune::ops::sm90 {
+
+inline constexpr std::int64_t kNope = 192, kRope = 64, kHead = 256;
+inline constexpr std::int64_t kQueryTile = 128;  // query rows a block: forward, dq
+inline constexpr std::int64_t kKeyTile = 64;     // key rows a block: dk, dv
+inline constexpr std::int64_t kTileBytes = 16;   // one entry of a work list (sm90::Tile)
+
+inline std::int64_t round_up(std::int64_t x, std::int64_t to) {
+  return (x + to - 1) / to * to;
+}
+
+// By dtype and sizes alone, so that a dry run and a run agree.
+inline bool sizes_fit(const Tensor& q, const Tensor& k_nope, const Tensor& k_rope,
+                      const Tensor& v) {
+  return q.dtype == DType::kBF16 && q.size(2) == kHead && k_nope.size(2) == kNope &&
+         k_rope.size(1) == kRope && v.size(2) == kHead;
+}
+
+// Tiles of `rows` rows that cover the documents; rows of documents padded to whole tiles.
+inline std::int64_t tile_count(const Documents& documents, std::int64_t rows) {
+  std::int64_t n = 0;
+  for (std::int64_t d = 0; d < documents.count; ++d)
+    n += (documents.host[2 * d + 1] - documents.host[2 * d] + rows - 1) / rows;
+  return n;
+}
+
+// Heads whose rope-key gradients one block sums before it writes them: the most that leaves enough
+// blocks to keep every multiprocessor busy to the end.
+inline std::int64_t heads_per_item(std::int64_t key_tiles, std::int64_t heads) {
+  std::int64_t g = 8;
+  while (g > 1 && (heads % g != 0 || key_tiles * heads / g < 1024)) g /= 2;
+  return g;
+}
+
+inline std::size_t forward_workspace(const CausalAttention& op) {
+  return static_cast<std::size_t>(tile_count(op.documents, kQueryTile) * kTileBytes);
+}
+
+// Parts of the backward's scratch, in order; all 256-byte aligned.
+struct BackwardScratch {
+  std::int64_t query_tiles, key_tiles, padded_rows, group, query_list, key_list, lse, delta, rope,
+      bytes;
+};
+inline BackwardScratch backward_scratch(const CausalAttentionBackward& op) {
+  BackwardScratch s{};
+  const std::int64_t heads = op.q.size(1);
+  s.query_tiles = tile_count(op.documents, kQueryTile);
+  s.key_tiles = tile_count(op.documents, kKeyTile);
+  s.padded_rows = s.key_tiles * kKeyTile;
+  s.group = heads_per_item(s.key_tiles, heads);
+  s.query_list = 0;
+  s.key_list = s.query_list + round_up(s.query_tiles * kTileBytes, 256);
+  s.lse = s.key_list + round_up(s.key_tiles * kTileBytes, 256);
+  s.delta = s.lse + heads * s.padded_rows * 4;
+  s.rope = s.delta + heads * s.padded_rows * 4;
+  s.bytes = s.rope + heads / s.group * s.padded_rows * kRope * 4;
+  return s;
+}
+
+}  // namespace glmtune::ops::sm90
