@@ -14,6 +14,8 @@ enum class Sizes : std::uint8_t {
 
 std::vector<OpCase> elementwise_cases(Sizes sizes);
 std::vector<OpCase> matmul_cases(Sizes sizes);
+std::vector<OpCase> indexer_cases(Sizes sizes);
+std::vector<OpCase> attention_cases(Sizes sizes);
 
 std::vector<OpCase> all_op_cases(Sizes sizes);
 
