@@ -184,6 +184,11 @@ void sync_folder(const std::string& folder) {
   ::close(fd);
 }
 
+void rename_folder(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail_errno(to, cat("renaming ", from), errno);
+  sync_folder(folder_of(to));
+}
+
 bool replace_symlink(const std::string& link, const std::string& target) {
   const std::string temporary = temporary_beside(link);
   if (::symlink(target.c_str(), temporary.c_str()) != 0) {

@@ -55,6 +55,9 @@ void copy_file(const std::string& from, const std::string& to);    // atomic, by
 // Makes names created, renamed or removed in a folder durable.
 void sync_folder(const std::string& folder);
 
+// Gives a finished folder its name in one step, durably; an empty folder of that name is replaced.
+void rename_folder(const std::string& from, const std::string& to);
+
 // Points the symbolic link `link` at `target` (relative to the link's folder), replacing an older
 // link in one step. False where the file system has no symbolic links.
 bool replace_symlink(const std::string& link, const std::string& target);

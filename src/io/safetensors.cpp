@@ -93,6 +93,9 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   }
   unsigned char length_bytes[8];
   f.file_.read(0, length_bytes, 8);
+  if (std::memcmp(length_bytes, "version ", 8) == 0) {
+    fail(cat(path, ": is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`"));
+  }
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8U | length_bytes[i];
   if (length > kLargestHeader) {

@@ -90,6 +90,7 @@ TEST(Safetensors, BadFilesAreRefusedByName) {
   says("\x10", "truncated");
   says(std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}"), "not a safetensors file");
   says(with_header(std::string(50, ' '), 0).substr(0, 20), "truncated");
+  says("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS pointer");
   says(with_header("[]", 0), "does not begin with '{'");
   says(with_header("{\"t\"", 0), "header: line 1");
   says(with_header(R"({"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7),
