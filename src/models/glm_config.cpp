@@ -417,6 +417,21 @@ GlmConfig parse_glm_config(const Value& config, std::string_view where) {
   return c;
 }
 
+std::string config_dtype_name(DType t) {
+  switch (t) {
+    case DType::kF64:
+      return "float64";
+    case DType::kF32:
+      return "float32";
+    case DType::kF16:
+      return "float16";
+    case DType::kBF16:
+      return "bfloat16";
+    default:
+      fail(cat("config.json has no word for the dtype ", name_of(t)));
+  }
+}
+
 GlmConfig read_glm_config(const std::string& config_json) {
   return parse_glm_config(io::read_json_file(config_json), config_json);
 }

@@ -86,6 +86,9 @@ struct GlmConfig {
 GlmConfig parse_glm_config(const io::Value& config, std::string_view where);
 GlmConfig read_glm_config(const std::string& config_json);
 
+// The config's word for a dtype ("bfloat16").
+std::string config_dtype_name(DType t);
+
 // How `init` fills a tensor: normal(0, initializer_range), ones or zeros.
 enum class Initializer : std::uint8_t { kNormal, kOnes, kZeros };
 

@@ -211,19 +211,6 @@ void write_index(const CheckpointFiles& files, const std::string& folder, const 
   report.changes.push_back(cat(kName, ": total_size is ", report.bytes, " now"));
 }
 
-std::string config_name(DType t) {
-  switch (t) {
-    case DType::kF64:
-      return "float64";
-    case DType::kF32:
-      return "float32";
-    case DType::kF16:
-      return "float16";
-    default:
-      return "bfloat16";
-  }
-}
-
 void write_config(const HfCheckpoint& source, const std::string& folder, const SaveOptions& options,
                   SaveReport& report) {
   const std::string from = (fs::path(source.folder()) / "config.json").string();
@@ -236,7 +223,7 @@ void write_config(const HfCheckpoint& source, const std::string& folder, const S
         "config.json: quantization_config is removed, the weights are not FP8");
   }
   if (options.dtype || source.quantized()) {
-    const std::string name = config_name(options.dtype.value_or(DType::kBF16));
+    const std::string name = config_dtype_name(options.dtype.value_or(DType::kBF16));
     bool named = false;
     for (const char* key : {"dtype", "torch_dtype"}) {
       const io::Value* old = config.find(key);

@@ -1,0 +1,42 @@
+#pragma once
+// Randomly initialised checkpoints, for tests, demos and benchmarks. Every value depends on the
+// seed, the tensor's name and its position only: never on threads, shards or other tensors.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/glm_config.h"
+
+namespace glmtune::models {
+
+// Elements [first, first + n) of a tensor of that name drawn from normal(0, deviation): Philox
+// 4x32-10 under a key made of seed and name, then Box-Muller.
+void random_normal(std::uint64_t seed, std::string_view name, double deviation, std::int64_t first,
+                   std::int64_t n, float* out);
+
+// The initial values of a checkpoint tensor: normal(0, initializer_range), ones or zeros.
+void initial_values(const TensorSpec& spec, double initializer_range, std::uint64_t seed,
+                    std::int64_t first, std::int64_t n, float* out);
+
+struct InitOptions {
+  std::uint64_t seed = 0;
+  std::optional<DType> dtype = {};  // none: the config's, float32 where it names none
+  std::uint64_t shard_bytes = 5'000'000'000;
+};
+
+struct InitReport {
+  std::vector<std::string> weight_files;
+  std::vector<std::string> copied_files;  // found beside the config: tokenizer, template, ...
+  std::uint64_t bytes = 0;
+  std::int64_t tensors = 0;
+  std::int64_t parameters = 0;
+  DType dtype = DType::kF32;
+};
+
+// Writes a Hugging Face folder. `folder` must not exist (an empty folder is fine); it appears under
+// its name when all of it is on disk.
+InitReport write_random_checkpoint(const std::string& config_json, const std::string& folder,
+                                   const InitOptions& options = {});
+
+}  // namespace glmtune::models
