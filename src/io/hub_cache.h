@@ -1,0 +1,41 @@
+#pragma once
+// Hub ids ("zai-org/GLM-5.2") resolved in the local cache of the Hugging Face hub, without a
+// connection. Layout: ROOT/models--ORG--NAME/{refs/REVISION, snapshots/COMMIT/...}.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace glmtune::io {
+
+// The value of an environment variable; none when unset. Given by the program, so that this layer
+// reads no environment of its own.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+struct HubCache {
+  std::string root;
+  bool offline = false;  // HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE
+};
+
+// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
+// ~/.cache/huggingface/hub, the first that is set.
+HubCache hub_cache(const Environment& environment);
+
+enum class RepoKind : std::uint8_t { kModel, kDataset };
+
+struct ResolvedRepo {
+  std::string folder;
+  std::string commit;  // empty when a path was given
+};
+
+// True for "ORG/NAME" and "NAME" of the characters that the hub allows.
+bool is_hub_id(std::string_view text);
+
+// A folder that exists is used as it is; otherwise the snapshot of `revision` (branch, tag or
+// commit) of a hub id. A model's snapshot must hold config.json and its weights, every shard of the
+// index; the error names the folder that was searched and what is missing.
+ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
+                          const std::string& revision = "main");
+
+}  // namespace glmtune::io

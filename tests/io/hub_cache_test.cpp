@@ -1,0 +1,104 @@
+#include "io/hub_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "support/temp_folder.h"
+
+namespace glmtune::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kCommit = "0123456789abcdef0123456789abcdef01234567";
+
+Environment environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) -> std::optional<std::string> {
+    const auto it = values.find(name);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  };
+}
+
+// A cache as the hub's client leaves it: blobs, and snapshots of links to them.
+struct Cache {
+  TempFolder folder;
+  fs::path repo = fs::path(folder / "models--zai-org--GLM-5.2");
+  HubCache cache{.root = folder.path()};
+
+  Cache() {
+    fs::create_directories(repo / "blobs");
+    fs::create_directories(repo / "refs");
+    fs::create_directories(repo / "snapshots" / kCommit);
+    write_file((repo / "refs/main").string(), kCommit);
+  }
+  void add(const std::string& name, const std::string& text) const {
+    write_file((repo / "blobs" / ("b-" + name)).string(), text);
+    fs::create_symlink("../../blobs/b-" + name, repo / "snapshots" / kCommit / name);
+  }
+  std::string message(const std::string& revision = "main") const {
+    try {
+      return resolve_repo("zai-org/GLM-5.2", RepoKind::kModel, cache, revision).folder;
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+};
+
+TEST(HubCache, RootFollowsTheEnvironment) {
+  EXPECT_EQ(hub_cache(environment({{"HF_HUB_CACHE", "/c"}, {"HF_HOME", "/h"}})).root, "/c");
+  EXPECT_EQ(hub_cache(environment({{"HUGGINGFACE_HUB_CACHE", "/o"}})).root, "/o");
+  EXPECT_EQ(hub_cache(environment({{"HF_HOME", "~/h"}, {"HOME", "/u"}})).root, "/u/h/hub");
+  EXPECT_EQ(hub_cache(environment({{"XDG_CACHE_HOME", "/x"}})).root, "/x/huggingface/hub");
+  EXPECT_EQ(hub_cache(environment({{"HOME", "/u"}})).root, "/u/.cache/huggingface/hub");
+  EXPECT_TRUE(hub_cache(environment({{"HF_HUB_OFFLINE", "yes"}})).offline);
+  EXPECT_FALSE(hub_cache(environment({{"HF_HUB_OFFLINE", "0"}})).offline);
+}
+
+TEST(HubCache, ResolvesARevisionToItsSnapshot) {
+  const Cache c;
+  c.add("config.json", "{}");
+  c.add("model.safetensors", "x");
+  const std::string snapshot = (c.repo / "snapshots" / kCommit).string();
+  EXPECT_EQ(c.message(), snapshot);
+  EXPECT_EQ(c.message(kCommit), snapshot);
+  fs::create_directories(c.repo / "refs/refs/pr");
+  write_file((c.repo / "refs/refs/pr/1").string(), kCommit + "\n");
+  EXPECT_EQ(c.message("refs/pr/1"), snapshot);
+  EXPECT_EQ(resolve_repo(snapshot, RepoKind::kModel, c.cache).commit, "");
+}
+
+TEST(HubCache, WhatIsMissingIsNamed) {
+  const Cache c;
+  c.add("config.json", "{}");
+  EXPECT_NE(c.message().find("lacks model.safetensors"), std::string::npos) << c.message();
+  c.add("model.safetensors.index.json",
+        R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors", "c": "s3.safetensors"}})");
+  c.add("s1.safetensors", "x");
+  c.add("s2.safetensors", "x");
+  fs::remove(c.repo / "blobs/b-s2.safetensors");
+  EXPECT_NE(c.message().find("lacks s2.safetensors and 1 more"), std::string::npos) << c.message();
+  EXPECT_NE(c.message("dev").find("revision \"dev\" is not in"), std::string::npos);
+  EXPECT_NE(c.message("dev").find("(it has: main)"), std::string::npos) << c.message("dev");
+  EXPECT_NE(c.message("../refs/main").find("is not in"), std::string::npos);
+  EXPECT_NE(c.message(std::string(40, 'a')).find("no snapshot"), std::string::npos);
+  write_file((c.repo / "refs/main").string(), "garbage");
+  EXPECT_NE(c.message().find("40 hexadecimal digits"), std::string::npos);
+  fs::remove_all(c.repo);
+  EXPECT_NE(c.message().find("searched " + c.repo.string()), std::string::npos);
+}
+
+TEST(HubCache, Ids) {
+  EXPECT_TRUE(is_hub_id("zai-org/GLM-5.2"));
+  EXPECT_TRUE(is_hub_id("gpt2"));
+  for (const char* bad : {"", "/a", "a/", "a/b/c", "../a", "a/..", "a b", "./a", "a/b--c"}) {
+    EXPECT_FALSE(is_hub_id(bad)) << bad;
+  }
+  EXPECT_THROW((void)resolve_repo("./nothing/here", RepoKind::kModel, {}), Error);
+}
+
+}  // namespace
+}  // namespace glmtune::io
