@@ -1,5 +1,6 @@
 #pragma once
 // Rotary position embedding, in place (model.md 3.3).
+#include <cmath>
 #include <cstdint>
 
 #include "ops/op.h"
@@ -10,6 +11,13 @@ enum class RopeLayout : std::uint8_t {
   kInterleaved,  // pairs (x[2j], x[2j+1])
   kHalfSplit,    // pairs (x[j], x[j + D/2])
 };
+
+// θ^(−2j/D) in the arithmetic and the order of steps of PyTorch's rotary embeddings: at positions
+// near 10⁶ one last bit of it is a visible angle.
+template <class W>
+W rope_frequency(double theta, std::int64_t j, std::int64_t D) {
+  return W(1) / std::pow(W(theta), W(2 * j) / W(D));
+}
 
 // Rotates each head's D values by the angles φ_j = position·theta^(−2j/D), j < D/2:
 //   (a, b) → (a cos φ − b sin φ, b cos φ + a sin φ).

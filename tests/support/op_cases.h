@@ -16,6 +16,14 @@ std::vector<OpCase> elementwise_cases(Sizes sizes);
 std::vector<OpCase> matmul_cases(Sizes sizes);
 std::vector<OpCase> indexer_cases(Sizes sizes);
 std::vector<OpCase> attention_cases(Sizes sizes);
+std::vector<OpCase> norm_cases(Sizes sizes);
+std::vector<OpCase> rope_cases(Sizes sizes);
+std::vector<OpCase> swiglu_cases(Sizes sizes);
+std::vector<OpCase> embedding_cases(Sizes sizes);
+std::vector<OpCase> cross_entropy_cases(Sizes sizes);
+std::vector<OpCase> router_cases(Sizes sizes);
+std::vector<OpCase> rows_cases(Sizes sizes);
+std::vector<OpCase> optimizer_cases(Sizes sizes);
 
 std::vector<OpCase> all_op_cases(Sizes sizes);
 
