@@ -1,0 +1,118 @@
+#include "text/chat_template.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/cat.h"
+#include "text/template_evaluator.h"
+#include "text/template_lexer.h"
+
+namespace glmtune::text {
+
+struct ChatTemplate::Impl {
+  std::string source;
+  std::string where;
+  jinja::Program program;
+};
+
+namespace {
+
+// More than any real template by far; keeps the parser's work bounded.
+constexpr std::size_t kMaxSource = std::size_t(4) << 20U;
+
+[[noreturn]] void fail_at(const std::string& where, int line, int message_index,
+                          const std::string& kind, const std::string& what) {
+  const std::string at =
+      message_index < 0 ? "" : cat(" (while rendering messages[", message_index, "])");
+  throw TemplateError(cat(where, ":", line, ": ", kind, ": ", what, at), kind, line, message_index);
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) fail(cat(path.string(), ": cannot be read"));
+  return std::move(text).str();
+}
+
+}  // namespace
+
+ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
+  if (source.size() > kMaxSource) {
+    fail_at(where, 1, -1, "TemplateSyntaxError",
+            cat("a template of ", source.size(), " bytes (at most ", kMaxSource, ")"));
+  }
+  auto impl = std::make_shared<Impl>();
+  try {
+    impl->program = jinja::parse(source);
+  } catch (const jinja::SyntaxError& e) {
+    fail_at(where, e.line, -1, "TemplateSyntaxError", e.what);
+  }
+  impl->source = std::move(source);
+  impl->where = std::move(where);
+  return ChatTemplate(std::move(impl));
+}
+
+ChatTemplate ChatTemplate::load(const std::string& folder) {
+  const std::filesystem::path path(folder);
+  const std::filesystem::path file = path / "chat_template.jinja";
+  if (std::filesystem::exists(file)) return parse(read_text(file), file.string());
+  const std::filesystem::path config = path / "tokenizer_config.json";
+  if (std::filesystem::exists(config)) {
+    const io::Value value = io::read_json_file(config.string());
+    const io::Value* found = value.find("chat_template");
+    if (found != nullptr && found->is_array()) {
+      const io::Value* by_name = nullptr;
+      for (const io::Value& named : found->as_array()) {
+        const io::Value* name = named.is_object() ? named.find("name") : nullptr;
+        if (name != nullptr && *name == io::Value("default")) by_name = named.find("template");
+      }
+      found = by_name;
+    }
+    if (found != nullptr && found->is_string()) {
+      return parse(found->as_string(), config.string() + " (chat_template)");
+    }
+  }
+  fail(cat(folder,
+           ": no chat template; expected chat_template.jinja, or \"chat_template\" in "
+           "tokenizer_config.json"));
+}
+
+Rendered ChatTemplate::render(const io::Value& context, const RenderOptions& options) const {
+  if (!context.is_object()) {
+    fail(cat(impl_->where, ": the context of a template must be an object, found ",
+             context.kind_name()));
+  }
+  jinja::Heap heap(options.limits);
+  jinja::Evaluator evaluator(impl_->program, heap, options);
+  try {
+    evaluator.run(context);
+  } catch (const jinja::Raise& e) {
+    fail_at(impl_->where, evaluator.line(), evaluator.message(), e.kind, e.what);
+  }
+  Rendered out;
+  out.text = evaluator.text().text();
+  std::size_t begin = 0;
+  for (const jinja::Run& run : evaluator.text().runs()) {
+    out.segments.push_back(
+        {begin, run.end, run.source.origin, run.source.field, run.source.message});
+    begin = run.end;
+  }
+  out.generation = evaluator.generation();
+  return out;
+}
+
+const std::string& ChatTemplate::source() const {
+  return impl_->source;
+}
+
+bool ChatTemplate::has_generation_blocks() const {
+  return impl_->program.has_generation;
+}
+
+bool ChatTemplate::mentions(std::string_view name) const {
+  return impl_->program.mentioned.count(name) > 0;
+}
+
+}  // namespace glmtune::text

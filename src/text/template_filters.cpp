@@ -1,0 +1,332 @@
+// Filters (`x | ...`) of single values; those that go over a sequence are in
+// template_sequence_filters.cpp.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/cat.h"
+#include "text/template_filter.h"
+#include "text/unicode.h"
+
+namespace glmtune::text::jinja {
+namespace {
+
+using Filter = Val (*)(Runtime&, const Val&, const Args&);
+
+const Val& text_of(const Val& v) {
+  if (v.is(Kind::kUndefined)) undefined_error(v);
+  return v;
+}
+
+Val tojson(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
+  JsonOptions options;
+  options.ensure_ascii = p.flag(0, false);
+  if (const Val* indent = p.given(1)) {
+    options.indented = true;
+    options.item_separator.assign(1, ',');
+    if (indent->is(Kind::kString)) {
+      options.indent = indent->string().text;
+    } else {
+      const std::int64_t n = as_int(*indent, "tojson(indent)");
+      if (n > 1000) raise("ValueError", "tojson(indent) is too large");
+      options.indent.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, n)), ' ');
+    }
+  }
+  if (const Val* separators = p.given(2)) {
+    const auto both = elements(rt.heap, *separators);
+    if (both->items.size() != 2 || !both->items[0].is(Kind::kString) ||
+        !both->items[1].is(Kind::kString)) {
+      raise("ValueError", "tojson(separators) must be two strings");
+    }
+    options.item_separator = both->items[0].string().text;
+    options.key_separator = both->items[1].string().text;
+  }
+  options.sort_keys = p.flag(3, false);
+  return plain_string(&rt.heap, dump_json(rt.heap, v, options), whole_source(rt.heap, v));
+}
+
+Val default_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "default", {"default_value", "boolean"});
+  const bool replace = v.is(Kind::kUndefined) || (p.flag(1, false) && !truth(v));
+  if (!replace) return v;
+  return p[0] != nullptr ? *p[0] : plain_string(&rt.heap, "");
+}
+
+Val length_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "length", {});
+  rt.heap.step(v.is(Kind::kString) ? v.string().text.size() / 64 : 0);
+  return integer(static_cast<std::int64_t>(length(v)));
+}
+
+Val string_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "string", {});
+  return to_string(rt.heap, v);
+}
+
+template <Case kCase>
+Val case_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "case", {});
+  return change_case(rt.heap, to_string(rt.heap, v), kCase);
+}
+
+// Jinja's title is not str.title: words begin after white space and - ( { [ <.
+Val title_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "title", {});
+  const Val all = to_string(rt.heap, v);
+  const std::string& text = all.string().text;
+  TextBuilder out(rt.heap);
+  bool first = true;
+  for (std::size_t i = 0; i < text.size();) {
+    const Decoded d = decode_utf8(text, i);
+    const Val one = substring(rt.heap, all, i, i + d.length);
+    out.append(change_case(rt.heap, one, first ? Case::kUpper : Case::kLower));
+    first = is_python_space(d.code) || d.code == '-' || d.code == '(' || d.code == '{' ||
+            d.code == '[' || d.code == '<';
+    i += d.length;
+  }
+  return out.take();
+}
+
+Val trim(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "trim", {"chars"});
+  return strip(rt.heap, to_string(rt.heap, v), p.optional_string(0), true, true);
+}
+
+Val replace_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "replace", {"old", "new", "count"});
+  return replace(rt.heap, to_string(rt.heap, v), to_string(rt.heap, p.required(0)),
+                 to_string(rt.heap, p.required(1)), p.integer(2, -1));
+}
+
+Val indent(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "indent", {"width", "first", "blank"});
+  const bool text_width = p[0] != nullptr && p[0]->is(Kind::kString);
+  const Val by = text_width ? *p[0] : repeat(rt.heap, plain_string(&rt.heap, " "), p.integer(0, 4));
+  const Val all = to_string(rt.heap, text_of(v));
+  const auto lines = split_lines(rt.heap, all, false);
+  const std::string& text = all.string().text;
+  TextBuilder out(rt.heap);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0) out.append("\n", {});
+    const bool blank = lines[i].string().text.empty();
+    if (i == 0 ? p.flag(1, false) : !blank || p.flag(2, false)) out.append(by);
+    out.append(lines[i]);
+  }
+  // Jinja adds a line end before it splits, so that one at the end of the text stays.
+  if (!text.empty() && text.back() == '\n') out.append("\n", {});
+  return out.take();
+}
+
+Val truncate(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "truncate", {"length", "killwords", "end", "leeway"});
+  const Val text = to_string(rt.heap, text_of(v));
+  const Val end = p[2] != nullptr ? p.string(2) : plain_string(&rt.heap, "...");
+  const std::int64_t limit = p.integer(0, 255);
+  const std::int64_t leeway = p.integer(3, 5);
+  const auto end_length = static_cast<std::int64_t>(length(end));
+  if (limit < end_length) raise("AssertionError", "truncate: the length is below that of the end");
+  if (static_cast<std::int64_t>(length(text)) <= limit + leeway) return text;
+  const Val stop = integer(limit - end_length);
+  Val cut = slice(rt.heap, text, nullptr, &stop, nullptr);
+  if (!p.flag(1, false)) {
+    const std::size_t space = cut.string().text.rfind(' ');
+    if (space != std::string::npos) cut = substring(rt.heap, cut, 0, space);
+  }
+  return concat(rt.heap, cut, end);
+}
+
+Val center(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "center", {"width"});
+  return string_method(rt.heap, to_string(rt.heap, v), "center", {{integer(p.integer(0, 80))}, {}});
+}
+
+Val escape(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "escape", {});
+  Val text = to_string(rt.heap, v);
+  constexpr std::pair<const char*, const char*> kEscapes[] = {
+      {"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}};
+  for (const auto& [from, to] : kEscapes) {
+    text = replace(rt.heap, text, plain_string(&rt.heap, from), plain_string(&rt.heap, to), -1);
+  }
+  return text;
+}
+
+Val format_filter(Runtime& rt, const Val& v, const Args& args) {
+  const Val format = to_string(rt.heap, v);
+  if (args.named.empty()) {
+    return format_percent(rt.heap, format, list(rt.heap, args.positional, Kind::kTuple));
+  }
+  DictObject::Items items;
+  for (const auto& [name, value] : args.named) {
+    items.emplace_back(plain_string(&rt.heap, name), value);
+  }
+  return format_percent(rt.heap, format, dict(rt.heap, std::move(items)));
+}
+
+Val word_count(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "wordcount", {});
+  const Val all = to_string(rt.heap, v);
+  const std::string& text = all.string().text;
+  std::int64_t n = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const Decoded d = decode_utf8(text, i);
+    const auto c = static_cast<CharClass>(char_classes()[d.code]);
+    const bool word = c == kLetter || c == kNumber || d.code == '_';
+    n += word && !inside ? 1 : 0;
+    inside = word;
+    i += d.length;
+  }
+  return integer(n);
+}
+
+bool read_int(const std::string& text, int base, std::int64_t& out) {
+  if (text.empty()) return false;
+  char* end = nullptr;
+  errno = 0;
+  out = std::strtoll(text.c_str(), &end, base);
+  return *end == '\0' && errno == 0;
+}
+
+bool read_float(const std::string& text, double& out) {
+  if (text.empty() || text.find_first_of("xXpP(") != std::string::npos) return false;
+  char* end = nullptr;
+  out = std::strtod(text.c_str(), &end);
+  return *end == '\0';
+}
+
+std::string stripped(Runtime& rt, const Val& v) {
+  return strip(rt.heap, v, nullptr, true, true).string().text;
+}
+
+Val int_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "int", {"default", "base"});
+  const auto base = static_cast<int>(p.integer(1, 10));
+  if (base != 0 && (base < 2 || base > 36)) raise("ValueError", "int(base) must be 2 to 36");
+  double d = 0;
+  if (v.is(Kind::kString)) {
+    std::int64_t i = 0;
+    const std::string text = stripped(rt, v);
+    if (read_int(text, base, i)) return integer(i);
+    if (!read_float(text, d)) d = NAN;
+  } else if (v.is_number()) {
+    if (!v.is(Kind::kFloat)) return integer(as_int(v, "int"));
+    d = v.number;
+  } else {
+    d = NAN;
+  }
+  if (std::isfinite(d) && std::fabs(d) < 9.2e18) return integer(static_cast<std::int64_t>(d));
+  return p[0] != nullptr ? *p[0] : integer(0);
+}
+
+Val float_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "float", {"default"});
+  double d = 0;
+  if (v.is_number()) return number(as_double(v));
+  if (v.is(Kind::kString) && read_float(stripped(rt, v), d)) return number(d);
+  return p[0] != nullptr ? *p[0] : number(0);
+}
+
+Val abs_filter(Runtime&, const Val& v, const Args& args) {
+  Parameters p(args, "abs", {});
+  if (!v.is_number()) {
+    if (v.is(Kind::kUndefined)) undefined_error(v);
+    raise("TypeError", cat("bad operand type for abs(): '", type_name(v), "'"));
+  }
+  if (v.is(Kind::kFloat)) return number(std::fabs(v.number));
+  return as_int(v, "abs") < 0 ? negative(v) : integer(as_int(v, "abs"));
+}
+
+Val round_filter(Runtime&, const Val& v, const Args& args) {
+  Parameters p(args, "round", {"precision", "method"});
+  if (!v.is_number()) {
+    if (v.is(Kind::kUndefined)) undefined_error(v);
+    raise("TypeError", cat("type ", type_name(v), " doesn't define a round method"));
+  }
+  const std::int64_t precision = p.integer(0, 0);
+  if (precision < -300 || precision > 300) raise("ValueError", "round: the precision is too large");
+  const std::string method = p[1] != nullptr ? p.string(1).string().text : "common";
+  const double d = as_double(v);
+  const double scale = std::pow(10.0, static_cast<double>(precision));
+  if (method == "ceil") return number(std::ceil(d * scale) / scale);
+  if (method == "floor") return number(std::floor(d * scale) / scale);
+  if (method != "common") raise("FilterArgumentError", "method must be common, ceil or floor");
+  if (!v.is(Kind::kFloat) && precision >= 0) return integer(as_int(v, "round"));
+  if (precision <= 0) return number(std::nearbyint(d * scale) / scale);
+  std::string digits(static_cast<std::size_t>(precision) + 340, '\0');
+  digits.resize(static_cast<std::size_t>(
+      std::snprintf(digits.data(), digits.size(), "%.*f", static_cast<int>(precision), d)));
+  return number(std::strtod(digits.c_str(), nullptr));
+}
+
+Val items_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "items", {});
+  std::vector<Val> out;
+  if (v.is(Kind::kDict)) {
+    for (const auto& [key, value] : v.dict().items) {
+      rt.heap.step();
+      out.push_back(list(rt.heap, {key, value}, Kind::kTuple));
+    }
+  } else if (!v.is(Kind::kUndefined)) {
+    raise("TypeError", "Can only get item pairs from a mapping.");
+  }
+  return list(rt.heap, std::move(out), Kind::kIterator);
+}
+
+Val attr_filter(Runtime& rt, const Val& v, const Args& args) {
+  Parameters p(args, "attr", {"name"});
+  if (v.is(Kind::kDict)) {  // attributes only, never keys
+    const std::string& name = p.string(0).string().text;
+    return has_method(v, name) ? method(v, name)
+                               : undefined(cat("'dict object' has no attribute '", name, "'"));
+  }
+  return attribute(rt.heap, v, p.string(0).string().text);
+}
+
+struct Named {
+  std::string_view name;
+  Filter filter;
+};
+constexpr Named kFilters[] = {
+    {"abs", abs_filter},
+    {"attr", attr_filter},
+    {"capitalize", case_filter<Case::kCapitalize>},
+    {"center", center},
+    {"count", length_filter},
+    {"d", default_filter},
+    {"default", default_filter},
+    {"e", escape},
+    {"escape", escape},
+    {"float", float_filter},
+    {"forceescape", escape},
+    {"format", format_filter},
+    {"indent", indent},
+    {"int", int_filter},
+    {"items", items_filter},
+    {"length", length_filter},
+    {"lower", case_filter<Case::kLower>},
+    {"replace", replace_filter},
+    {"round", round_filter},
+    {"safe", string_filter},
+    {"string", string_filter},
+    {"title", title_filter},
+    {"tojson", tojson},
+    {"trim", trim},
+    {"truncate", truncate},
+    {"upper", case_filter<Case::kUpper>},
+    {"wordcount", word_count},
+};
+
+}  // namespace
+
+Val apply_filter(Runtime& rt, const std::string& name, const Val& input, const Args& args) {
+  rt.heap.step();
+  for (const Named& f : kFilters) {
+    if (f.name == name) return f.filter(rt, input, args);
+  }
+  if (const auto found = sequence_filter(rt, name, input, args)) return *found;
+  raise("TemplateRuntimeError", cat("No filter named '", name, "'"));
+}
+
+}  // namespace glmtune::text::jinja
