@@ -35,7 +35,7 @@ void run_cpu(const CrossEntropy& op, Tensor) {
       W sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (std::int64_t v = 0; v < V; ++v) sum += fast_exp(W(z[v]) - largest);
-      op.losses.as<W>()[r] = std::log(sum) + largest - W(z[labels[r]]);
+      op.losses.as<W>()[r] = (largest - W(z[labels[r]])) + std::log(sum);
       if (!op.dlogits.defined()) continue;
       T* dz = op.dlogits.row<T>(r);
       const W scale = W(op.grad_scale) / sum;

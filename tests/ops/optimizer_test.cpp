@@ -1,0 +1,199 @@
+#include "ops/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/philox.h"
+#include "support/operands.h"
+
+namespace glmtune::ops {
+namespace {
+
+using test::Random;
+
+Tensor view(std::vector<float>& v) {
+  return Tensor::dense(v.data(), {static_cast<std::int64_t>(v.size())}, DType::kF32, Device::kCpu);
+}
+Tensor view(std::vector<double>& v) {
+  return Tensor::dense(v.data(), {static_cast<std::int64_t>(v.size())}, DType::kF64, Device::kCpu);
+}
+Tensor view(std::vector<BFloat16>& v) {
+  return Tensor::dense(v.data(), {static_cast<std::int64_t>(v.size())}, DType::kBF16, Device::kCpu);
+}
+Tensor view(std::vector<std::uint16_t>& v) {
+  return Tensor::dense(v.data(), {static_cast<std::int64_t>(v.size())}, DType::kU16, Device::kCpu);
+}
+
+void update(const std::vector<AdamItem>& items, std::int64_t step, bool decoupled = true,
+            bool stochastic = false) {
+  Context ctx;
+  run(ctx, Adam{.items = items,
+                .grad_scale = {},
+                .lr = 0.1,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .eps = 1e-8,
+                .weight_decay = 0.2,
+                .step = step,
+                .decoupled = decoupled,
+                .stochastic_rounding = stochastic,
+                .seed = 7});
+}
+
+// The textbook form: bias-corrected moments, then the step.
+struct Textbook {
+  double p, m = 0, v = 0;
+  void update(double g, int step, bool decoupled) {
+    if (!decoupled) g += 0.2 * p;
+    m = 0.9 * m + 0.1 * g;
+    v = 0.99 * v + 0.01 * g * g;
+    const double m_hat = m / (1 - std::pow(0.9, step)), v_hat = v / (1 - std::pow(0.99, step));
+    if (decoupled) p -= 0.1 * 0.2 * p;
+    p -= 0.1 * m_hat / (std::sqrt(v_hat) + 1e-8);
+  }
+};
+
+TEST(Adam, FollowsTheTextbookOverManySteps) {
+  for (const bool decoupled : {true, false}) {
+    Textbook want{.p = 1.5};
+    std::vector<double> p{1.5}, g{0}, m{0}, v{0};
+    std::vector<float> p32{1.5f}, g32{0}, m32{0}, v32{0};
+    Random random(3);
+    for (int step = 1; step <= 20; ++step) {
+      g[0] = test::round_to(DType::kF32, random.normal());
+      g32[0] = static_cast<float>(g[0]);
+      want.update(g[0], step, decoupled);
+      update({{.param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)},
+              {.param = view(p32),
+               .remainder = {},
+               .grad = view(g32),
+               .m = view(m32),
+               .v = view(v32)}},
+             step, decoupled);
+      EXPECT_NEAR(p[0], want.p, 1e-13);
+      EXPECT_NEAR(p32[0], want.p, 2e-6);
+    }
+  }
+}
+
+TEST(Adam, AppliesTheMultipliersOfAnItem) {
+  std::vector<double> p{1, 1}, g{0, 0}, m{0, 0}, v{0, 0};
+  const auto item = [&](std::int64_t i, double lr_mult, double wd_mult) {
+    const auto one = [&](std::vector<double>& x) { return view(x).slice(0, i, i + 1); };
+    return AdamItem{.param = one(p),
+                    .remainder = {},
+                    .grad = one(g),
+                    .m = one(m),
+                    .v = one(v),
+                    .lr_mult = lr_mult,
+                    .wd_mult = wd_mult};
+  };
+  update({item(0, 0.5, 1), item(1, 1, 0)}, 1);
+  EXPECT_DOUBLE_EQ(p[0], 0.99);
+  EXPECT_DOUBLE_EQ(p[1], 1.0);
+}
+
+TEST(Adam, ARemainderMakesABf16ParameterAnExactFloat) {
+  constexpr std::size_t n = 1000;
+  std::vector<float> p(n), g(n), m(n), v(n), m2(n), v2(n);
+  std::vector<BFloat16> high(n);
+  std::vector<std::uint16_t> low(n);
+  Random random(5);
+  for (std::size_t i = 0; i < n; ++i) {
+    p[i] = static_cast<float>(random.normal());
+    const auto bits = std::bit_cast<std::uint32_t>(p[i]);
+    high[i] = BFloat16::from_bits(static_cast<std::uint16_t>((bits + 0x8000u) >> 16));
+    low[i] = static_cast<std::uint16_t>(bits);
+  }
+  for (int step = 1; step <= 5; ++step) {
+    for (float& x : g) x = static_cast<float>(random.normal());
+    update({{.param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)}},
+           step);
+    update({{.param = view(high),
+             .remainder = view(low),
+             .grad = view(g),
+             .m = view(m2),
+             .v = view(v2)}},
+           step);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint32_t master =
+          (static_cast<std::uint32_t>(high[i].bits) << 16) +
+          static_cast<std::uint32_t>(std::int32_t{static_cast<std::int16_t>(low[i])});
+      ASSERT_EQ(master, std::bit_cast<std::uint32_t>(p[i])) << i;
+      // The parameter is the nearest BF16 number, ties away from zero.
+      ASSERT_LE(std::abs(float(high[i]) - p[i]), std::abs(float(BFloat16(p[i])) - p[i]));
+    }
+  }
+}
+
+TEST(Adam, StochasticRoundingIsUnbiasedAndReproducible) {
+  constexpr std::size_t n = 20000;
+  std::vector<float> g(n, 1.0f);
+  double first_mean = 0;
+  std::vector<BFloat16> first;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<BFloat16> p(n, BFloat16(1.0f));
+    std::vector<float> m(n), v(n);
+    // One step: p = 1·(1 − 0.02) − 0.1 = 0.88, between 0.87890625 and 0.8828125.
+    update({{.param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)}}, 1,
+           true, true);
+    double mean = 0;
+    for (const BFloat16 x : p) {
+      EXPECT_TRUE(float(x) == 0.87890625f || float(x) == 0.8828125f);
+      mean += static_cast<double>(float(x)) / n;
+    }
+    EXPECT_NEAR(mean, 0.88, 5 * 0.00390625 / 2 / std::sqrt(double(n)));
+    if (round == 0) {
+      first = p;
+      first_mean = mean;
+    }
+    EXPECT_EQ(mean, first_mean);
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(p[i].bits, first[i].bits);
+  }
+}
+
+// Known answers of the paper's reference implementation (Random123, philox4x32-10).
+TEST(Philox, GivesTheKnownAnswers) {
+  const Philox zero = philox(0, 0, 0);
+  EXPECT_EQ(zero.word[0], 0x6627e8d5u);
+  EXPECT_EQ(zero.word[1], 0xe169c58du);
+  EXPECT_EQ(zero.word[2], 0xbc57ac4cu);
+  EXPECT_EQ(zero.word[3], 0x9b00dbd8u);
+  const Philox ones = philox(~0ull, ~0ull, ~0ull);
+  EXPECT_EQ(ones.word[0], 0x408f276du);
+  EXPECT_EQ(ones.word[1], 0x41c83b0eu);
+  EXPECT_EQ(ones.word[2], 0xa20bc7c6u);
+  EXPECT_EQ(ones.word[3], 0x6d5451fdu);
+}
+
+TEST(ClipFactor, ScalesDownOnlyAndPassesNaNOn) {
+  const auto factor = [](double sum_squares, double max_norm) {
+    std::vector<double> f{0}, s{sum_squares};
+    Context ctx;
+    run(ctx, ClipFactor{.factor = view(f), .sum_squares = view(s), .max_norm = max_norm});
+    return f[0];
+  };
+  EXPECT_DOUBLE_EQ(factor(16, 1), 1 / (4 + 1e-6));
+  EXPECT_EQ(factor(0.25, 1), 1.0);
+  EXPECT_EQ(factor(16, 0), 1.0);
+  EXPECT_EQ(factor(16, std::numeric_limits<double>::infinity()), 1.0);
+  EXPECT_TRUE(std::isnan(factor(std::numeric_limits<double>::quiet_NaN(), 1)));
+}
+
+TEST(Adam, NamesAnItemWhoseShapesDiffer) {
+  std::vector<float> p(3), g(2), m(3), v(3);
+  const std::vector<AdamItem> items{
+      {.param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)}};
+  try {
+    update(items, 1);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "Adam: grad of item 0 is [2] F32, expected the shape of param, [3] F32");
+  }
+}
+
+}  // namespace
+}  // namespace glmtune::ops
