@@ -1,6 +1,7 @@
 #pragma once
 // A parameter and its gradient. Names are Hugging Face's; the experts of a layer are stacked into
-// `...mlp.experts.gate_up_proj` [E, 2I, H] (gate rows first) and `...mlp.experts.down_proj` [E, H, I].
+// `...mlp.experts.gate_up_proj` [E, 2I, H] (gate rows first) and `...mlp.experts.down_proj` [E, H,
+// I].
 #include <functional>
 #include <string>
 

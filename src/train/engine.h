@@ -1,0 +1,71 @@
+#pragma once
+// Engine: a model on a device with its arenas, and one micro-batch at a time through it. Before a
+// row runs, the same pass on the meta device tells what it needs; nothing is allocated in between.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/causal_lm.h"
+#include "models/parameter_store.h"
+
+namespace glmtune::train {
+
+struct MemoryPlan {
+  std::size_t saved = 0, scratch = 0;  // peaks of the two arenas, bytes
+};
+
+// A row as the data layer gives it: labels are shifted already, cu_seqlens start at 0.
+struct RowInput {
+  std::span<const std::int32_t> ids, labels, cu_seqlens;
+};
+
+class Engine {
+ public:
+  struct Settings {
+    Device device = Device::kCpu;
+    bool gradients = false;
+    bool expert_load = false;
+  };
+
+  Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings);
+
+  models::CausalLm& model() { return *model_; }
+  models::ParameterStore& parameters() { return store_; }
+  Context& context() { return ctx_; }
+
+  // What a row with these documents needs: exactly what run() will use.
+  MemoryPlan plan(const RowInput& row, const models::PassOptions& options,
+                  const models::Probe* probe = nullptr);
+  // The arenas grow to at least this; run() does so by itself where a row needs more.
+  void reserve(const MemoryPlan& plan);
+  MemoryPlan capacity() const { return {saved_->capacity(), scratch_->capacity()}; }
+  MemoryPlan peak() const { return {saved_->peak(), scratch_->peak()}; }
+  void reset_peak();
+
+  // Adds the row's loss to the running sum, and its gradients where options ask for them.
+  void run(const RowInput& row, const models::PassOptions& options,
+           const models::Probe* probe = nullptr);
+  // The sum of losses since the last call, and zero again. Waits for the device.
+  double take_loss();
+
+ private:
+  void pass(Context& ctx, const RowInput& row, Tensor loss, const models::PassOptions& options,
+            const models::Probe* probe);
+
+  std::unique_ptr<models::CausalLm> model_;
+  models::ParameterStore store_;
+  std::unique_ptr<Arena> saved_, scratch_;
+  OwnedTensor loss_;
+  Context ctx_;
+  std::vector<std::int32_t> host_;  // the row's numbers while it runs
+};
+
+// A row of `tokens` tokens in one document, every one with a label: the largest a pack can ask for.
+struct SampleRow {
+  explicit SampleRow(std::int64_t tokens);
+  RowInput input() const { return {ids, labels, cu_seqlens}; }
+  std::vector<std::int32_t> ids, labels, cu_seqlens;
+};
+
+}  // namespace glmtune::train

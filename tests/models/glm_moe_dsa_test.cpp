@@ -1,0 +1,230 @@
+// The whole model: gradients against central differences in double, the attention paths against
+// each other, packing against documents alone, recompute against keeping everything.
+#include "models/glm_moe_dsa.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/tiny_model.h"
+#include "train/engine.h"
+
+namespace glmtune {
+namespace {
+
+using models::GlmMoeDsa;
+using models::PassOptions;
+using models::Recompute;
+using test::TinyRow;
+using train::Engine;
+using train::RowInput;
+
+RowInput input(const TinyRow& r) {
+  return {r.ids, r.labels, r.cu_seqlens};
+}
+
+Engine make_engine(const models::GlmConfig& config, DType dtype, std::uint64_t seed) {
+  Engine reference(std::make_unique<GlmMoeDsa>(config, DType::kF64, 1e-5), {});
+  test::randomize(reference.model(), seed);
+  Engine engine(std::make_unique<GlmMoeDsa>(config, dtype, 1e-5), {.gradients = true});
+  test::copy_parameters(engine.model(), reference.model());
+  return engine;
+}
+
+struct Result {
+  double loss;
+  std::vector<std::vector<double>> gradients;
+};
+
+Result run(Engine& engine, const TinyRow& row, PassOptions options = {}) {
+  engine.parameters().zero_gradients();
+  options.backward = true;
+  engine.run(input(row), options);
+  return {engine.take_loss(), test::gradients(engine.model(), nullptr)};
+}
+
+double relative_l2(const std::vector<double>& got, const std::vector<double>& want) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
+}
+
+void expect_close(const Result& got, const Result& want, double tolerance) {
+  EXPECT_NEAR(got.loss, want.loss, tolerance * std::abs(want.loss));
+  ASSERT_EQ(got.gradients.size(), want.gradients.size());
+  for (std::size_t i = 0; i < want.gradients.size(); ++i)
+    EXPECT_LE(relative_l2(got.gradients[i], want.gradients[i]), tolerance) << "gradient " << i;
+}
+
+// Every entry of every gradient against (L(w+h) − L(w−h)) / 2h.
+void check_gradients(Engine& engine, const TinyRow& row) {
+  const double scale = 0.37, h = 1e-5;
+  std::vector<std::string> names;
+  engine.parameters().zero_gradients();
+  engine.run(input(row), {.backward = true, .grad_scale = scale});
+  engine.take_loss();
+  const auto analytic = test::gradients(engine.model(), &names);
+  std::size_t i = 0;
+  engine.model().visit_parameters([&](nn::Parameter& p) {
+    if (!p.trainable) return;
+    std::vector<double> numeric(analytic[i].size());
+    double* w = p.value.as<double>();
+    for (std::size_t k = 0; k < numeric.size(); ++k) {
+      const double kept = w[k];
+      double loss[2];
+      for (const int side : {0, 1}) {
+        w[k] = kept + (side == 0 ? h : -h);
+        engine.run(input(row), {});
+        loss[side] = engine.take_loss();
+      }
+      w[k] = kept;
+      numeric[k] = scale * (loss[0] - loss[1]) / (2 * h);
+    }
+    EXPECT_LE(relative_l2(analytic[i], numeric), 1e-7) << names[i];
+    ++i;
+  });
+}
+
+class ModelGradients : public testing::TestWithParam<nn::AttentionPath> {};
+
+TEST_P(ModelGradients, AgreeWithCentralDifferences) {
+  Engine engine = make_engine(test::tiny_config(), DType::kF64, 3);
+  engine.model().attention().force = true;
+  engine.model().attention().forced = GetParam();
+  check_gradients(engine, test::random_row({9, 3, 6}, 19, 5));
+}
+
+TEST(ModelGradientsTied, AgreeWithCentralDifferences) {
+  models::GlmConfig config = test::tiny_config();
+  config.tie_word_embeddings = true;
+  config.num_hidden_layers = 2;
+  config.n_shared_experts = 0;
+  config.norm_topk_prob = false;
+  Engine engine = make_engine(config, DType::kF64, 4);
+  check_gradients(engine, test::random_row({7}, 19, 6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, ModelGradients,
+                         testing::Values(nn::AttentionPath::kMasked, nn::AttentionPath::kGather),
+                         [](const auto& p) {
+                           return p.param == nn::AttentionPath::kMasked ? "Masked" : "Gather";
+                         });
+
+class ModelPrecision : public testing::TestWithParam<DType> {
+ protected:
+  double tolerance() const { return GetParam() == DType::kF64 ? 1e-12 : 1e-5; }
+};
+
+TEST_P(ModelPrecision, AttentionPathsAgree) {
+  Engine engine = make_engine(test::tiny_config(), GetParam(), 7);
+  const TinyRow row = test::random_row({13, 4, 1, 22}, 19, 8);
+  const Result by_choice = run(engine, row);
+  nn::AttentionSettings& settings = engine.model().attention();
+  settings.force = true;
+  for (const bool force_short : {false, true})
+    for (const nn::AttentionPath path : {nn::AttentionPath::kMasked, nn::AttentionPath::kGather}) {
+      settings.force_short = force_short;
+      settings.forced = path;
+      expect_close(run(engine, row), by_choice, tolerance());
+    }
+  settings.force = false;
+  settings.masked_max_tokens = 15;  // one row, three paths
+  expect_close(run(engine, row), by_choice, tolerance());
+}
+
+TEST_P(ModelPrecision, PackedRowEqualsItsDocumentsAlone) {
+  Engine engine = make_engine(test::tiny_config(), GetParam(), 9);
+  const TinyRow row = test::random_row({11, 3, 17}, 19, 10);
+  const Result packed = run(engine, row);
+  engine.parameters().zero_gradients();
+  for (std::size_t d = 0; d + 1 < row.cu_seqlens.size(); ++d) {
+    const auto begin = static_cast<std::size_t>(row.cu_seqlens[d]);
+    const auto n = static_cast<std::size_t>(row.cu_seqlens[d + 1]) - begin;
+    const std::vector<std::int32_t> bounds{0, static_cast<std::int32_t>(n)};
+    engine.run(
+        {std::span(row.ids).subspan(begin, n), std::span(row.labels).subspan(begin, n), bounds},
+        {.backward = true});
+  }
+  expect_close({engine.take_loss(), test::gradients(engine.model(), nullptr)}, packed, tolerance());
+}
+
+TEST_P(ModelPrecision, RecomputeGivesTheSameBits) {
+  Engine engine = make_engine(test::tiny_config(), GetParam(), 11);
+  engine.model().attention().masked_max_tokens = 12;
+  const TinyRow row = test::random_row({10, 2, 19}, 19, 12);
+  const Result kept = run(engine, row);
+  const Result recomputed = run(engine, row, {.recompute = Recompute::kFull});
+  EXPECT_EQ(kept.loss, recomputed.loss);
+  EXPECT_EQ(kept.gradients, recomputed.gradients);
+}
+
+TEST_P(ModelPrecision, DryRunPlansThePeakToTheByte) {
+  Engine engine = make_engine(test::tiny_config(), GetParam(), 13);
+  engine.model().attention().masked_max_tokens = 12;
+  const TinyRow row = test::random_row({10, 2, 19}, 19, 14);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    const PassOptions options{.backward = true, .recompute = recompute};
+    const train::MemoryPlan plan = engine.plan(input(row), options);
+    engine.reserve(plan);
+    engine.reset_peak();
+    engine.run(input(row), options);
+    EXPECT_EQ(engine.peak().saved, plan.saved);
+    EXPECT_EQ(engine.peak().scratch, plan.scratch);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, ModelPrecision, testing::Values(DType::kF64, DType::kF32),
+                         [](const auto& p) { return std::string(name_of(p.param)); });
+
+TEST(Model, GradientsAddUpOverMicroBatches) {
+  Engine engine = make_engine(test::tiny_config(), DType::kF64, 15);
+  const TinyRow row = test::random_row({9}, 19, 16);
+  const Result once = run(engine, row);
+  engine.run(input(row), {.backward = true});
+  const auto twice = test::gradients(engine.model(), nullptr);
+  for (std::size_t i = 0; i < twice.size(); ++i)
+    for (std::size_t k = 0; k < twice[i].size(); ++k)
+      EXPECT_NEAR(twice[i][k], 2 * once.gradients[i][k], 1e-12);
+}
+
+TEST(Model, RowWithoutLabelsGivesZeroGradientsAndNoNan) {
+  Engine engine = make_engine(test::tiny_config(), DType::kF32, 17);
+  TinyRow row = test::random_row({9}, 19, 18);
+  std::fill(row.labels.begin(), row.labels.end(), -100);
+  const Result result = run(engine, row);
+  EXPECT_EQ(result.loss, 0);
+  for (const auto& g : result.gradients)
+    for (const double x : g) EXPECT_EQ(x, 0);
+}
+
+TEST(Model, CountsExpertLoadOncePerTokenAlsoUnderRecompute) {
+  const models::GlmConfig config = test::tiny_config();
+  Engine engine(std::make_unique<GlmMoeDsa>(config, DType::kF32, 1e-5),
+                {.gradients = true, .expert_load = true});
+  test::randomize(engine.model(), 19);
+  const TinyRow row = test::random_row({9, 4}, 19, 20);
+  engine.run(input(row), {.backward = true, .recompute = Recompute::kFull, .count_load = true});
+  engine.model().visit_routers([&](std::int64_t, nn::Router& r) {
+    std::int64_t total = 0;
+    for (std::int64_t e = 0; e < r.load.count(); ++e) total += r.load.as<std::int64_t>()[e];
+    EXPECT_EQ(total, 13 * config.num_experts_per_tok);
+  });
+}
+
+TEST(Model, TokenOutsideTheVocabularyIsNamed) {
+  Engine engine = make_engine(test::tiny_config(), DType::kF32, 21);
+  TinyRow row = test::random_row({5}, 19, 22);
+  row.ids[3] = 19;
+  try {
+    engine.run(input(row), {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("token id 19 at row 3"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace glmtune
