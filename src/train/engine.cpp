@@ -12,7 +12,8 @@ constexpr std::size_t kUnlimited = std::size_t{1} << 62;
 }  // namespace
 
 Engine::Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings)
-    : model_(std::move(model)),
+    : cuda_(settings.device == Device::kCuda ? make_cuda_context(0) : nullptr),
+      model_(std::move(model)),
       store_(*model_, {.device = settings.device,
                        .gradients = settings.gradients,
                        .expert_load = settings.expert_load}),
@@ -23,6 +24,13 @@ Engine::Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings
   ctx_.target = settings.device;
   ctx_.saved = saved_.get();
   ctx_.scratch = scratch_.get();
+  if (cuda_ == nullptr) return;
+  ctx_.cuda = cuda_.get();
+  ctx_.stream = cuda_stream(*cuda_);
+}
+
+void Engine::synchronize() {
+  if (cuda_ != nullptr) cuda_synchronize(*cuda_);
 }
 
 void Engine::pass(Context& ctx, const RowInput& row, Tensor loss,
@@ -54,6 +62,7 @@ void Engine::reserve(const MemoryPlan& plan) {
   const auto grow = [&](std::unique_ptr<Arena>& arena, std::size_t bytes) {
     if (bytes <= arena->capacity()) return;
     const Device device = ctx_.device;
+    synchronize();
     arena.reset();  // free first: both at once may not fit
     arena = std::make_unique<Arena>(bytes, device);
   };
@@ -77,6 +86,7 @@ void Engine::run(const RowInput& row, const models::PassOptions& options,
 double Engine::take_loss() {
   OwnedTensor host({1}, DType::kF64, Device::kCpu);
   copy_bytes(host, loss_, ctx_.stream);
+  synchronize();
   zero_bytes(loss_, ctx_.stream);
   return *host.view.as<double>();
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/device.h"
 #include "models/causal_lm.h"
 #include "models/parameter_store.h"
 
@@ -48,11 +49,14 @@ class Engine {
            const models::Probe* probe = nullptr);
   // The sum of losses since the last call, and zero again. Waits for the device.
   double take_loss();
+  // Waits for the device and reports what failed there.
+  void synchronize();
 
  private:
   void pass(Context& ctx, const RowInput& row, Tensor loss, const models::PassOptions& options,
             const models::Probe* probe);
 
+  CudaContextPtr cuda_;  // null on the CPU; outlives everything that has device memory
   std::unique_ptr<models::CausalLm> model_;
   models::ParameterStore store_;
   std::unique_ptr<Arena> saved_, scratch_;
