@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tensor/dtype.h"
+#include "train/verify_report.h"
 
 namespace glmtune::train {
 
@@ -18,6 +19,8 @@ struct VerifyOptions {
   bool json = false;
 };
 
+// Throws Error for a reference that does not fit the model.
+VerifyReport verify(const VerifyOptions& options);
 // Prints the report; returns an exit status: 1 when anything is over its tolerance.
 int run_verify(const VerifyOptions& options);
 

@@ -1,0 +1,39 @@
+#pragma once
+// Reference files of `glmtune verify` (docs/architecture.md): a safetensors file with input_ids and
+// any of labels, shifted_labels, cu_seqlens, logits, loss, hidden.N, grad.<parameter>.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "train/engine.h"
+
+namespace glmtune::train {
+
+class Reference {
+ public:
+  // Reads the token part and checks that shapes fit together; the rest is read on demand.
+  explicit Reference(const std::string& path);
+
+  // All rows as one packed row: [B, S] becomes B documents, [T] one, or what cu_seqlens says.
+  RowInput row() const { return {ids_, labels_, cu_seqlens_}; }
+  std::int64_t tokens() const { return static_cast<std::int64_t>(ids_.size()); }
+  std::int64_t label_tokens() const { return label_tokens_; }
+
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  // Values as doubles; throws when the element count is another.
+  std::vector<double> values(const std::string& name, std::int64_t count) const;
+  std::optional<double> loss() const;
+  // Names that begin with `prefix`, without it.
+  std::vector<std::string> names(const std::string& prefix) const;
+
+ private:
+  std::vector<std::int32_t> integers(const std::string& name) const;
+
+  io::SafetensorsFile file_;
+  std::vector<std::int32_t> ids_, labels_, cu_seqlens_;
+  std::int64_t label_tokens_ = 0;
+};
+
+}  // namespace glmtune::train

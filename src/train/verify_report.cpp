@@ -1,0 +1,91 @@
+#include "train/verify_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "io/json.h"
+
+namespace glmtune::train {
+namespace {
+
+bool within(double error, double limit) {
+  return error <= limit;
+}  // false for NaN
+
+const TensorError* worst(const std::vector<TensorError>& list) {
+  const auto it = std::max_element(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return std::isnan(b.rel_l2) || a.rel_l2 < b.rel_l2;
+  });
+  return it == list.end() ? nullptr : &*it;
+}
+
+std::string line(const TensorError& e, double limit) {
+  return fmt::format("  {:<66} {:>10.2e} {:>10.2e}  {}\n", e.name, e.rel_l2, e.max_abs,
+                     within(e.rel_l2, limit) ? "ok" : fmt::format("OVER {:.1e}", limit));
+}
+
+}  // namespace
+
+TensorError compare(std::string name, const std::vector<double>& got,
+                    const std::vector<double>& want) {
+  double error = 0, norm = 0, got_norm = 0;
+  TensorError e{.name = std::move(name)};
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double d = got[i] - want[i];
+    error += d * d;
+    norm += want[i] * want[i];
+    got_norm += got[i] * got[i];
+    if (!(std::abs(d) <= e.max_abs)) e.max_abs = std::abs(d);  // keeps a NaN
+  }
+  e.rel_l2 = norm > 0 ? std::sqrt(error / norm) : std::sqrt(got_norm);
+  return e;
+}
+
+bool VerifyReport::ok() const {
+  const auto all_within = [](const std::vector<TensorError>& list, double limit) {
+    return std::all_of(list.begin(), list.end(),
+                       [&](const TensorError& e) { return within(e.rel_l2, limit); });
+  };
+  return (!logits || within(logits->error.rel_l2, tolerance)) &&
+         (!loss || within(loss->rel, tolerance / 5)) && all_within(hidden, tolerance) &&
+         all_within(grads, 3 * tolerance);
+}
+
+std::string VerifyReport::text() const {
+  std::string s = fmt::format("  {:<66} {:>10} {:>10}\n", "tensor", "rel. L2", "max. abs");
+  for (const TensorError& e : hidden) s += line(e, tolerance);
+  if (logits) s += line(logits->error, tolerance);
+  for (const TensorError& e : grads) s += line(e, 3 * tolerance);
+  if (logits)
+    s += fmt::format("logits     top-1 agreement {:.2f} %, mean KL {:.2e}\n", 100 * logits->top1,
+                     logits->kl);
+  if (loss)
+    s += fmt::format("loss       {:.8f}, reference {:.8f}, relative {:.2e} {}\n", loss->got,
+                     loss->want, loss->rel,
+                     within(loss->rel, tolerance / 5) ? "ok" : "OVER its tolerance");
+  if (const TensorError* e = worst(grads))
+    s += fmt::format("gradients  {} compared, worst {:.2e} ({})\n", grads.size(), e->rel_l2,
+                     e->name);
+  s += ok() ? "verify: ok\n" : "verify: over tolerance\n";
+  return s;
+}
+
+std::string VerifyReport::json() const {
+  using io::Value;
+  using Object = Value::Object;
+  Object o{{"ok", Value(ok())}, {"loss", {}}, {"logits", {}}, {"hidden", {}}, {"grads", {}}};
+  Value v(std::move(o));
+  if (loss)
+    v.set("loss", Value(Object{{"got", loss->got}, {"want", loss->want}, {"rel", loss->rel}}));
+  if (logits)
+    v.set("logits", Value(Object{{"rel_l2", logits->error.rel_l2}, {"top1", logits->top1}}));
+  if (const TensorError* e = worst(hidden))
+    v.set("hidden", Value(Object{{"max_rel_l2", e->rel_l2}}));
+  if (const TensorError* e = worst(grads))
+    v.set("grads", Value(Object{{"max_rel_l2", e->rel_l2}, {"worst", e->name}}));
+  return io::to_json(v);
+}
+
+}  // namespace glmtune::train

@@ -1,0 +1,37 @@
+#pragma once
+// What `glmtune verify` found, and how it is shown.
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glmtune::train {
+
+// got against want: ‖got − want‖ / ‖want‖ (‖got‖ where want is zero) and the largest |got − want|.
+struct TensorError {
+  std::string name;
+  double rel_l2 = 0, max_abs = 0;
+};
+TensorError compare(std::string name, const std::vector<double>& got,
+                    const std::vector<double>& want);
+
+struct VerifyReport {
+  double tolerance = 0;
+  struct Loss {
+    double got = 0, want = 0, rel = 0;
+  };
+  struct Logits {
+    TensorError error;
+    double top1 = 0;  // share of rows whose largest logit is the same token
+    double kl = 0;    // mean KL(reference ‖ ours) per row, nats
+  };
+  std::optional<Loss> loss;
+  std::optional<Logits> logits;
+  std::vector<TensorError> hidden, grads;
+
+  // Limits of design: logits and hidden states X, loss X/5, each gradient 3X. NaN fails.
+  bool ok() const;
+  std::string text() const;  // a table for people
+  std::string json() const;  // one object, one line
+};
+
+}  // namespace glmtune::train
