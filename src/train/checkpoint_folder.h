@@ -1,0 +1,53 @@
+#pragma once
+// The folder a run saves to: <checkpoint_dir>/epoch_E_step_S/, LATEST, LOWEST_VAL. A step's folder
+// holds
+// `.incomplete` from its first moment until everything in it is durable and its manifest.json is
+// written; readers ignore such a folder, the next save removes it. A published folder is never
+// overwritten.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glmtune::train {
+
+struct StepFolder {
+  std::int64_t epoch = 0, step = 0;
+  std::string path;
+};
+
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::string root) : root_(std::move(root)) {}
+
+  // Creates the root; an error names it when it cannot be written.
+  void create() const;
+  const std::string& root() const { return root_; }
+
+  // Writes epoch_E_step_S through `write(folder)`, publishes it and points LATEST at it. An
+  // existing published folder of that name is an error. When `write` throws, what it wrote is
+  // removed.
+  StepFolder save(std::int64_t epoch, std::int64_t step,
+                  const std::function<void(const std::string&)>& write) const;
+
+  // Published folders, by step.
+  std::vector<StepFolder> published() const;
+  // What a link names, when it names a published folder.
+  std::optional<StepFolder> pointed_at(const std::string& link) const;
+  void point(const std::string& link, const StepFolder& folder) const;
+
+  // The folder a recipe's restore_from means. "": LATEST, else the highest step, else none.
+  // "LATEST", "LOWEST_VAL": none with a warning text in *note when there is nothing; a name below
+  // the root or a path: an error when it is missing or incomplete.
+  std::optional<StepFolder> resolve(const std::string& restore_from, std::string* note) const;
+
+  // Removes published folders but the `keep` with the highest steps and those a link names; returns
+  // the removed paths. A failure to remove is not an error.
+  std::vector<std::string> retain(std::int64_t keep) const;
+
+ private:
+  std::string root_;
+};
+
+}  // namespace glmtune::train

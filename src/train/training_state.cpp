@@ -1,0 +1,116 @@
+#include "train/training_state.h"
+
+#include <unordered_set>
+
+#include "base/cat.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+namespace glmtune::train {
+namespace {
+
+constexpr const char* kFormat = "glmtune training state 1";
+
+std::string tensors_path(const std::string& folder) {
+  return folder + "/state.safetensors";
+}
+std::string position_path(const std::string& folder) {
+  return folder + "/state.json";
+}
+
+// Every tensor of the state with its name, in one order for writing and reading.
+std::vector<std::pair<std::string, Tensor>> state_tensors(models::CausalLm& model,
+                                                          Optimizer& optimizer) {
+  std::vector<std::pair<std::string, Tensor>> list;
+  model.visit_parameters([&](nn::Parameter& p) {
+    // The router's bias has no gradient but may be moved by the sign rule.
+    if (p.trainable || p.name.ends_with("e_score_correction_bias"))
+      list.emplace_back(p.name, p.value);
+  });
+  optimizer.visit_state([&](const std::string& name, Tensor t) { list.emplace_back(name, t); });
+  return list;
+}
+
+std::vector<std::int64_t> shape_of(const Tensor& t) {
+  return {t.sizes.begin(), t.sizes.begin() + t.rank};
+}
+
+const io::Value& member(const io::Value& object, const char* key, const std::string& where) {
+  const io::Value* v = object.is_object() ? object.find(key) : nullptr;
+  if (v == nullptr) fail(cat(where, ": has no key ", key, "; the checkpoint is damaged"));
+  return *v;
+}
+
+}  // namespace
+
+std::string model_signature(models::CausalLm& model) {
+  std::uint64_t hash = 1469598103934665603U;  // FNV-1a
+  model.visit_parameters([&](nn::Parameter& p) {
+    for (const char c : cat(p.name, " ", p.value.shape_string(), "\n"))
+      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  });
+  return cat(std::hex, hash);
+}
+
+void save_state(const std::string& folder, const TrainingPosition& position,
+                models::CausalLm& model, Optimizer& optimizer, void* stream) {
+  const auto tensors = state_tensors(model, optimizer);
+  std::vector<io::TensorInfo> infos;
+  for (const auto& [name, t] : tensors)
+    infos.push_back({.name = name, .dtype = t.dtype, .shape = shape_of(t)});
+  io::SafetensorsWriter writer(tensors_path(folder), std::move(infos),
+                               {{"format", "pt"}, {"glmtune", kFormat}});
+  for (const auto& [name, t] : tensors) writer.append(t, stream);
+  writer.finish();
+
+  io::Value state(io::Value::Object{
+      {"format", kFormat},
+      {"next_step", position.next_step},
+      {"epoch", position.cursor.epoch},
+      {"next_pack", position.cursor.next},
+      {"seed", std::to_string(position.seed)},
+      {"data_fingerprint", position.data_fingerprint},
+      {"model_signature", position.model_signature},
+      {"lowest_val_loss",
+       position.has_val_loss ? io::Value(position.lowest_val_loss) : io::Value()}});
+  io::write_file(position_path(folder), io::to_json(state, {.indent = 2}) + "\n");
+}
+
+TrainingPosition read_position(const std::string& folder) {
+  const std::string where = position_path(folder);
+  const io::Value state = io::read_json_file(where);
+  if (member(state, "format", where).as_string() != kFormat)
+    fail(cat(where, ": format is '", member(state, "format", where).as_string(), "', expected '",
+             kFormat, "'"));
+  TrainingPosition p;
+  p.next_step = member(state, "next_step", where).as_int();
+  p.cursor = {.epoch = member(state, "epoch", where).as_int(),
+              .next = member(state, "next_pack", where).as_int()};
+  p.seed = std::stoull(member(state, "seed", where).as_string());
+  p.data_fingerprint = member(state, "data_fingerprint", where).as_string();
+  p.model_signature = member(state, "model_signature", where).as_string();
+  const io::Value& lowest = member(state, "lowest_val_loss", where);
+  p.has_val_loss = !lowest.is_null();
+  if (p.has_val_loss) p.lowest_val_loss = lowest.as_double();
+  return p;
+}
+
+void load_state(const std::string& folder, models::CausalLm& model, Optimizer& optimizer,
+                void* stream) {
+  const io::SafetensorsFile file = io::SafetensorsFile::open(tensors_path(folder));
+  std::unordered_set<std::string> wanted;
+  for (const auto& [name, t] : state_tensors(model, optimizer)) {
+    const io::TensorInfo& info = file.at(name);
+    if (info.dtype != t.dtype || info.shape != shape_of(t))
+      fail(cat(file.path(), ": ", name, " is ", info.shape_string(), ", this run's is ",
+               t.shape_string(), "; resume with the recipe the checkpoint was made with"));
+    file.read(name, t, stream);
+    wanted.insert(name);
+  }
+  for (const io::TensorInfo& info : file.tensors())
+    if (!wanted.contains(info.name))
+      fail(cat(file.path(), ": holds ", info.name, ", which this run does not have; resume with ",
+               "the recipe the checkpoint was made with"));
+}
+
+}  // namespace glmtune::train

@@ -1,0 +1,36 @@
+#pragma once
+// What a run needs to go on exactly where it stopped: position, parameters as they are in memory,
+// and the optimizer's state. Lies in a step folder as state.json and state.safetensors.
+#include <cstdint>
+#include <string>
+
+#include "data/pack_sampler.h"
+#include "models/causal_lm.h"
+#include "train/optimizer.h"
+
+namespace glmtune::train {
+
+struct TrainingPosition {
+  std::int64_t next_step = 0;  // optimizer steps done
+  data::SamplerCursor cursor;  // where the next global batch begins
+  std::uint64_t seed = 0;
+  std::string data_fingerprint;  // PackSource::fingerprint()
+  std::string model_signature;   // names, shapes and dtypes of the parameters
+  double lowest_val_loss = 0;    // of best_metric_key; meaningful when has_val_loss
+  bool has_val_loss = false;
+};
+
+// A digest of every parameter's name, shape and dtype.
+std::string model_signature(models::CausalLm& model);
+
+// Writes <folder>/state.json and state.safetensors: all parameters that training can change, then
+// the optimizer's tensors.
+void save_state(const std::string& folder, const TrainingPosition& position,
+                models::CausalLm& model, Optimizer& optimizer, void* stream);
+
+TrainingPosition read_position(const std::string& folder);
+// Fills parameters and optimizer; an error names the first tensor that is missing or does not fit.
+void load_state(const std::string& folder, models::CausalLm& model, Optimizer& optimizer,
+                void* stream);
+
+}  // namespace glmtune::train
