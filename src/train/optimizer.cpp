@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "base/cat.h"
+#include "cuda/device.h"
 
 namespace glmtune::train {
 namespace {
@@ -84,14 +85,28 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
       }
 }
 
-double Optimizer::gradient_norm(Context& ctx, double max_norm) {
+double Optimizer::read_sum_squares(Context& ctx, std::span<const Tensor> items) {
   zero_bytes(sum_squares_, ctx.stream);
-  run(ctx, ops::SumSquares{.out = sum_squares_, .items = gradients_});
+  run(ctx, ops::SumSquares{.out = sum_squares_, .items = items});
+  const OwnedTensor host({1}, DType::kF64, Device::kCpu);
+  copy_bytes(host, sum_squares_, ctx.stream);
+  if (ctx.cuda != nullptr) cuda_synchronize(*ctx.cuda);
+  return *host.view.as<double>();
+}
+
+double Optimizer::gradient_norm(Context& ctx, double max_norm) {
+  const double sum = read_sum_squares(ctx, gradients_);
   run(ctx,
       ops::ClipFactor{.factor = clip_factor_, .sum_squares = sum_squares_, .max_norm = max_norm});
-  OwnedTensor host({1}, DType::kF64, Device::kCpu);
-  copy_bytes(host, sum_squares_, ctx.stream);
-  return std::sqrt(*host.view.as<double>());
+  return std::sqrt(sum);
+}
+
+bool Optimizer::all_finite(Context& ctx, Tensor t) {
+  return std::isfinite(read_sum_squares(ctx, std::span(&t, 1)));
+}
+
+std::size_t Optimizer::scratch_bytes(Device target) {
+  return ops::SumSquares{.out = sum_squares_, .items = gradients_}.workspace_bytes(target);
 }
 
 void Optimizer::update(Context& ctx, double lr, double weight_decay, std::int64_t step) {

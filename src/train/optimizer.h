@@ -2,6 +2,7 @@
 // Optimizer: Adam or AdamW over the trainable parameters of a model, with its state. Parameters
 // without a gradient have no state and are never touched, weight decay included (model.md 4.5).
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,19 @@ class Optimizer {
   // One update with the clip factor of the last gradient_norm(); `step` counts from 1.
   void update(Context& ctx, double lr, double weight_decay, std::int64_t step);
 
+  // False when any element is infinite or NaN (or its square overflows a double).
+  bool all_finite(Context& ctx, Tensor t);
+  // Scratch that the calls above take, in bytes.
+  std::size_t scratch_bytes(Device target);
+
   std::int64_t trainable_parameters() const { return trainable_; }
   std::size_t state_bytes() const { return memory_.size(); }
   // Every state tensor by name: "<parameter>.exp_avg", ".exp_avg_sq", ".remainder".
   void visit_state(const std::function<void(const std::string&, Tensor)>& visit);
 
  private:
+  double read_sum_squares(Context& ctx, std::span<const Tensor> items);
+
   OptimizerSettings settings_;
   std::uint64_t seed_;
   Buffer memory_;

@@ -1,0 +1,78 @@
+#pragma once
+// The training loop: global batches from the sampler through the engine and the optimizer, with
+// validation, checkpoints and logs where the schedule asks for them.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "data/pack.h"
+#include "data/pack_sampler.h"
+#include "train/engine.h"
+#include "train/lr_schedule.h"
+#include "train/optimizer.h"
+#include "train/step_scheduler.h"
+#include "train/training_state.h"
+
+namespace glmtune::train {
+
+// What one optimizer step did; all of it is of the global batch.
+struct StepResult {
+  std::int64_t step = 0, epoch = 0;
+  std::optional<double> loss;  // mean over label tokens; none when the batch had no labels
+  double grad_norm = 0;        // before clipping
+  double lr = 0;               // of the next step, as AutoModel logs it
+  std::int64_t tokens = 0;
+  std::int64_t tokens_to_last_label = 0;  // without each pack's trailing run of unlabelled tokens
+  std::int64_t label_tokens = 0;
+  double seconds = 0;                     // since the previous step's end
+  double flops = 0, automodel_flops = 0;  // flops.h
+  bool applied = true;  // false: skipped (no labels, or not finite under policy skip)
+};
+
+struct ValidationSet {
+  std::string name;  // "default", or what follows validation_dataset_
+  std::unique_ptr<data::PackSource> source;
+};
+struct ValidationResult {
+  std::string name;
+  std::int64_t step = 0, epoch = 0;
+  double loss = 0;  // mean over label tokens
+  std::int64_t label_tokens = 0;
+  double lr = 0;
+};
+
+// Everything the loop works with; owned by run_training.
+struct LoopParts {
+  Engine& engine;
+  Optimizer& optimizer;
+  const data::PackSource& source;
+  const data::PackSampler& sampler;
+  std::vector<ValidationSet>& validation;
+  const StepScheduler& scheduler;
+  const LrSchedule& lr_schedule;
+  const Recipe& recipe;
+  const std::atomic<int>* stop_signal;  // null: never
+
+  std::function<void(const StepResult&)> on_step;
+  std::function<void(const ValidationResult&)> on_validation;
+  std::function<void(const std::string&)> on_message;  // warnings for a person
+  // FLOPs of a row, honest and by AutoModel's formula; may be empty.
+  std::function<std::pair<double, double>(const data::Pack&)> count_flops;
+  // Writes a checkpoint after step `position.next_step - 1`; is_last: nothing follows.
+  std::function<void(const TrainingPosition&, std::int64_t epoch, const StepResult&,
+                     const std::vector<ValidationResult>&, bool is_last)>
+      save;
+};
+
+// Runs from `position` to the end of the schedule; position is left where the run stopped.
+ExitCode run_loop(const LoopParts& parts, TrainingPosition& position);
+
+// Mean loss over a source's labels, without gradients.
+ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t local_batch_size);
+
+}  // namespace glmtune::train
