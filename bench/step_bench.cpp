@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
-#include "models/registry.h"
+#include "models/glm_moe_dsa.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
 
@@ -52,7 +51,7 @@ int run(int argc, char** argv) {
   const int steps = number(5, 5);
   const Device device = argc > 6 && std::string(argv[6]) == "cuda" ? Device::kCuda : Device::kCpu;
   const DType dtype = argc > 7 && std::string(argv[7]) == "bf16" ? DType::kBF16 : DType::kF32;
-  train::Engine engine(models::make_model(io::read_json_file(argv[1]), argv[1], dtype, 1e-5),
+  train::Engine engine(models::make_model(models::read_glm_config(argv[1]), dtype, 1e-5),
                        {.device = device, .gradients = true});
   randomize(engine.model());
   train::OptimizerSettings settings;

@@ -261,4 +261,8 @@ void GlmMoeDsa::backward(Context& ctx, const nn::PackedRow& row, const PassOptio
                  ops::EmbeddingBackward{.dtable = embed_tokens_.grad, .dy = dx, .ids = row.ids});
 }
 
+std::unique_ptr<CausalLm> make_model(const GlmConfig& config, DType dtype, double latent_norm_eps) {
+  return std::make_unique<GlmMoeDsa>(config, dtype, latent_norm_eps);
+}
+
 }  // namespace glmtune::models

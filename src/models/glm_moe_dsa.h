@@ -42,4 +42,8 @@ class GlmMoeDsa final : public CausalLm {
   nn::LmHead head_;
 };
 
+// The model of a config; parse_glm_config refuses every other model_type by name, so that this is
+// the one place where a second architecture would be chosen.
+std::unique_ptr<CausalLm> make_model(const GlmConfig& config, DType dtype, double latent_norm_eps);
+
 }  // namespace glmtune::models

@@ -33,6 +33,12 @@ void Engine::synchronize() {
   if (cuda_ != nullptr) cuda_synchronize(*cuda_);
 }
 
+void Engine::load(const models::HfCheckpoint& checkpoint) {
+  std::vector<nn::Parameter*> parameters;
+  model_->visit_parameters([&](nn::Parameter& p) { parameters.push_back(&p); });
+  checkpoint.load(parameters, ctx_.stream);
+}
+
 void Engine::pass(Context& ctx, const RowInput& row, Tensor loss,
                   const models::PassOptions& options, const models::Probe* probe) {
   const Scope scope(*ctx.saved);

@@ -8,6 +8,7 @@
 
 #include "cuda/device.h"
 #include "models/causal_lm.h"
+#include "models/hf_checkpoint.h"
 #include "models/parameter_store.h"
 
 namespace glmtune::train {
@@ -34,6 +35,9 @@ class Engine {
   models::CausalLm& model() { return *model_; }
   models::ParameterStore& parameters() { return store_; }
   Context& context() { return ctx_; }
+
+  // Fills the parameters from a checkpoint.
+  void load(const models::HfCheckpoint& checkpoint);
 
   // What a row with these documents needs: exactly what run() will use.
   MemoryPlan plan(const RowInput& row, const models::PassOptions& options,

@@ -6,8 +6,8 @@
 
 #include "base/cat.h"
 #include "base/exit_code.h"
+#include "models/glm_moe_dsa.h"
 #include "models/hf_checkpoint.h"
-#include "models/registry.h"
 #include "train/reference.h"
 #include "train/verify_report.h"
 
@@ -126,10 +126,9 @@ VerifyReport verify(const VerifyOptions& options) {
   const Device device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
   if (options.device != "cuda" && options.device != "cpu")
     fail(cat("--device ", options.device, ": expected cpu or cuda"));
-  Engine engine(models::make_model(checkpoint.config(), checkpoint.config_path(), options.dtype,
-                                   options.latent_norm_eps),
+  Engine engine(models::make_model(checkpoint.config(), options.dtype, options.latent_norm_eps),
                 {.device = device, .gradients = true});
-  checkpoint.load(engine.model());
+  engine.load(checkpoint);
   return Verifier(engine, reference, options.tolerance).run();
 }
 
