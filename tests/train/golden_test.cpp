@@ -1,0 +1,69 @@
+// The model against references made with transformers 5.17.0 (tests/fixtures/golden, and the rest
+// below GLMTUNE_SHARED/golden): logits, loss, hidden states and every gradient.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "io/json.h"
+#include "train/verify.h"
+
+namespace glmtune::train {
+namespace {
+
+struct Case {
+  const char* name;
+  bool in_repository = false;
+};
+
+std::string folder_of(const Case& c) {
+  if (c.in_repository) return std::string(GLMTUNE_FIXTURES) + "/golden/" + c.name;
+  const char* shared = std::getenv("GLMTUNE_SHARED");
+  return shared == nullptr ? "" : std::string(shared) + "/golden/" + c.name;
+}
+
+class Golden : public testing::TestWithParam<std::tuple<Case, DType>> {};
+
+TEST_P(Golden, AgreesWithTransformers) {
+  const auto& [c, dtype] = GetParam();
+  const std::string folder = folder_of(c);
+  if (folder.empty()) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  const io::Value facts = io::read_json_file(folder + "/golden.json");
+  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  options.dtype = dtype;
+  options.latent_norm_eps = facts.find("latent_norm_eps")->as_double();
+  // In double only the reference's own float32 rounding is left.
+  options.tolerance = dtype == DType::kF64 ? 2e-6 : 5e-6;
+  const VerifyReport report = verify(options);
+  const bool ok =
+      report.ok() && (dtype != DType::kF64 ||
+                      (report.loss->rel <= 5e-7 &&
+                       std::all_of(report.grads.begin(), report.grads.end(),
+                                   [](const TensorError& e) { return e.rel_l2 <= 5e-6; })));
+  EXPECT_TRUE(ok) << report.text();
+  EXPECT_FALSE(report.grads.empty());
+  RecordProperty("report", report.json());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Golden,
+    testing::Combine(testing::Values(Case{"indexshare", true}, Case{"packed", true},
+                                     Case{"all_full"}, Case{"list"}, Case{"short"}, Case{"groups"},
+                                     Case{"nonorm"}, Case{"eps1e-5"}, Case{"kernel_dims"}),
+                     testing::Values(DType::kF32, DType::kF64)),
+    [](const auto& p) {
+      std::string name = std::get<0>(p.param).name;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name + "_" + std::string(name_of(std::get<1>(p.param)));
+    });
+
+TEST(Verify, WrongLatentEpsIsSeen) {
+  const std::string folder = folder_of({"indexshare", true});
+  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  options.latent_norm_eps = 1e-5;  // the reference was made with 1e-6
+  EXPECT_FALSE(verify(options).ok());
+}
+
+}  // namespace
+}  // namespace glmtune::train
