@@ -27,6 +27,9 @@ struct LrScheduleSettings {
   bool override_schedule = false;       // resume takes the recipe's settings; not both
 };
 
+// Throws Error, naming the recipe key, for settings that contradict each other.
+void check_lr_settings(const LrScheduleSettings& settings, double lr, double weight_decay);
+
 class LrSchedule {
  public:
   // Constant: what a recipe without lr_scheduler gets.

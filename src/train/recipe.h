@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/json.h"
+#include "data/settings.h"
 #include "tensor/dtype.h"
 #include "train/lr_schedule.h"
 #include "train/step_scheduler.h"
@@ -64,14 +64,27 @@ struct DistributedSettings {
   bool moe_reshard_after_forward = false;  // of the experts
   std::optional<DType> param_dtype;        // mp_policy: compute in another type than storage
   std::optional<PipelineSettings> pipeline;
-  std::int64_t timeout_minutes = 1;
+  double timeout_minutes = 1;
 };
 
-// packed_sequence and the sample order it depends on are in data; this is the loader's side.
+// dataloader; what it says about packing stands in DatasetEntry::packing.
 struct DataloaderSettings {
   bool shuffle = false;
   bool drop_last = false;
   std::optional<std::int64_t> batch_size;  // none: step_scheduler.local_batch_size
+};
+
+// One data set. Sources are as written: the paths inside `settings` are the same words, so a hub
+// id must be replaced by the files it stands for before the data set is opened.
+struct DatasetEntry {
+  std::string key;                   // "dataset", "validation_dataset_math": for messages
+  std::string name;                  // "" training, "default" or "math" validation
+  std::string target;                // "ChatDataset"
+  std::vector<std::string> sources;  // files, folders or one hub id; empty: mock data
+  std::string subset;                // of a hub data set; empty: the only one
+  std::string tokenizer;             // folder or hub id; empty: the model's
+  data::DatasetSettings settings;
+  data::PackingSettings packing;
 };
 
 enum class OptimizerKind : std::uint8_t { kAdam, kAdamW };  // coupled, decoupled weight decay
@@ -124,6 +137,8 @@ struct Recipe {
   ModelSettings model;
   StepSchedulerSettings step_scheduler;
   DistributedSettings distributed;
+  DatasetEntry dataset;
+  std::vector<DatasetEntry> validation_datasets;
   DataloaderSettings dataloader;
   DataloaderSettings validation_dataloader;
   OptimizerSettings optimizer;
@@ -133,6 +148,9 @@ struct Recipe {
   CheckpointSettings checkpoint;
   NonfinitePolicy nonfinite_policy = NonfinitePolicy::kStop;
   bool peft = false;
+  std::optional<double> peak_tflops;  // mfu: of one device
+  std::string mfu_device;             // mfu: a name in the table of peaks
+  std::string yaml;                   // the recipe as run, with overrides: config.yaml
 };
 
 }  // namespace glmtune::train

@@ -1,0 +1,289 @@
+#include "train/recipe_build.h"
+
+#include <regex>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/recipe_data.h"
+#include "train/recipe_reader.h"
+#include "train/schema.h"
+#include "train/signals.h"
+
+namespace glmtune::train {
+namespace {
+
+ModelSettings model(const RecipeReader& reader) {
+  ModelSettings out;
+  out.from_config = reader.variant("model") == "from_config";
+  out.pretrained_model_name_or_path =
+      *reader.text(out.from_config ? "model.config.pretrained_model_name_or_path"
+                                   : "model.pretrained_model_name_or_path");
+  out.torch_dtype = reader.dtype("model.torch_dtype");
+  out.latent_norm_eps = *reader.number("model.latent_norm_eps");
+  out.gate_bias_update_factor = *reader.number("model.gate_bias_update_factor");
+  BackendSettings& backend = out.backend;
+  backend.attn_name = reader.text("model.backend.attn").value_or("");
+  const bool native = backend.attn_name.empty() || backend.attn_name == "cudnn" ||
+                      backend.attn_name == "tilelang" || backend.attn_name == "flashmla";
+  backend.attn = native ? AttentionBackend::kNative : AttentionBackend::kDense;
+  backend.fake_balanced_gate = *reader.flag("model.backend.fake_balanced_gate");
+  backend.fake_gate_noise = reader.number("model.backend.fake_gate_noise").value_or(0);
+  backend.strict_backend = *reader.flag("model.backend.strict_backend");
+  backend.enable_fsdp_optimizations =
+      reader.flag("model.backend.enable_fsdp_optimizations").value_or(false);
+  return out;
+}
+
+StepSchedulerSettings step_scheduler(const RecipeReader& reader) {
+  StepSchedulerSettings out;
+  out.global_batch_size = *reader.integer("step_scheduler.global_batch_size");
+  out.local_batch_size = *reader.integer("step_scheduler.local_batch_size");
+  out.num_epochs = reader.integer("step_scheduler.num_epochs");
+  out.max_steps = reader.integer("step_scheduler.max_steps");
+  out.ckpt_every_steps = reader.integer("step_scheduler.ckpt_every_steps");
+  out.save_checkpoint_every_epoch = *reader.flag("step_scheduler.save_checkpoint_every_epoch");
+  out.val_every_steps = reader.integer("step_scheduler.val_every_steps");
+  out.log_remote_every_steps = *reader.integer("step_scheduler.log_remote_every_steps");
+  out.loss_average_window_steps = *reader.integer("step_scheduler.loss_average_window_steps");
+  out.start_step = *reader.integer("step_scheduler.start_step");
+  out.start_epoch = *reader.integer("step_scheduler.start_epoch");
+  out.preemption_signals.clear();
+  for (const std::string& name : reader.strings("step_scheduler.preemption_signal")) {
+    const auto number = signal_number(name);
+    if (!number)
+      reader.reject("step_scheduler.preemption_signal",
+                    cat("'", name,
+                        "' is no signal a process can catch; expected SIGTERM, SIGUSR1 "
+                        "or a number"));
+    out.preemption_signals.push_back(*number);
+  }
+  return out;
+}
+
+ActivationCheckpointing activation_checkpointing(const std::string& word) {
+  if (word == "selective") return ActivationCheckpointing::kSelective;
+  const bool on =
+      word == "true" || word == "full" || word == "on" || word == "enabled" || word == "yes";
+  return on ? ActivationCheckpointing::kFull : ActivationCheckpointing::kOff;
+}
+
+DistributedSettings distributed(const RecipeReader& reader) {
+  DistributedSettings out;
+  out.strategy = *reader.text("distributed.strategy");
+  out.dp_size = reader.integer("distributed.dp_size");
+  out.dp_replicate_size = reader.integer("distributed.dp_replicate_size");
+  out.tp_size = *reader.integer("distributed.tp_size");
+  out.pp_size = *reader.integer("distributed.pp_size");
+  out.cp_size = *reader.integer("distributed.cp_size");
+  out.ep_size = *reader.integer("distributed.ep_size");
+  out.sequence_parallel = *reader.flag("distributed.sequence_parallel");
+  out.activation_checkpointing =
+      activation_checkpointing(*reader.text("distributed.activation_checkpointing"));
+  const auto reshard = reader.flag("distributed.reshard_after_forward");
+  out.reshard_after_forward = reshard.value_or(out.pp_size == 1);
+  out.moe_reshard_after_forward =
+      reshard.value_or(reader.flag("distributed.moe.reshard_after_forward").value_or(false));
+  out.param_dtype = reader.dtype("distributed.mp_policy.param_dtype");
+  out.timeout_minutes = reader.number("dist_env.timeout_minutes").value_or(out.timeout_minutes);
+  if (!reader.has_section("distributed.pipeline")) return out;
+  PipelineSettings& pipeline = out.pipeline.emplace();
+  pipeline.schedule = reader.text("distributed.pipeline.pp_schedule").value_or(pipeline.schedule);
+  pipeline.microbatch_size =
+      reader.integer("distributed.pipeline.pp_microbatch_size").value_or(pipeline.microbatch_size);
+  pipeline.layers_per_stage = reader.integer("distributed.pipeline.layers_per_stage");
+  pipeline.round_virtual_stages =
+      reader.text("distributed.pipeline.round_virtual_stages_to_pp_multiple").value_or("");
+  pipeline.seq_len = reader.integer("distributed.pipeline.pp_seq_len");
+  return out;
+}
+
+OptimizerSettings optimizer(const RecipeReader& reader) {
+  OptimizerSettings out;
+  const std::string_view variant = reader.variant("optimizer");
+  const bool adam_w =
+      variant == "AdamW" || (variant == "FusedAdam" && *reader.flag("optimizer.adam_w_mode"));
+  out.kind = adam_w ? OptimizerKind::kAdamW : OptimizerKind::kAdam;
+  out.lr = *reader.number("optimizer.lr");
+  const std::vector<double> betas = reader.numbers("optimizer.betas");
+  if (betas.size() != 2 || betas[0] >= 1 || betas[1] >= 1)
+    reader.reject("optimizer.betas", "expected two numbers from 0 up to, not including, 1");
+  out.beta1 = betas[0];
+  out.beta2 = betas[1];
+  out.eps = *reader.number("optimizer.eps");
+  out.weight_decay = *reader.number("optimizer.weight_decay");
+  const std::string master = *reader.text("optimizer.master_weights");
+  if (master == "bf16" || master == "false") {
+    out.master_weights = MasterWeights::kBf16;
+    const DType moments = variant == "FusedAdam" ? DType::kF32 : DType::kBF16;
+    out.exp_avg_dtype = reader.dtype("optimizer.exp_avg_dtype").value_or(moments);
+    out.exp_avg_sq_dtype = reader.dtype("optimizer.exp_avg_sq_dtype").value_or(moments);
+  }
+  for (std::size_t i = 0;; ++i) {
+    const std::string at = cat("optimizer.param_group_overrides[", i, "].");
+    const auto pattern = reader.text(at + "pattern");
+    if (!pattern) return out;
+    try {
+      static_cast<void>(std::regex(*pattern));
+    } catch (const std::regex_error& e) {
+      reader.reject(at + "pattern", cat("not a regular expression: ", e.what()));
+    }
+    out.overrides.push_back({.pattern = *pattern,
+                             .lr_mult = *reader.number(at + "lr_mult"),
+                             .wd_mult = *reader.number(at + "wd_mult")});
+  }
+}
+
+DecayStyle decay_style(const std::string& word) {
+  if (word == "constant") return DecayStyle::kConstant;
+  if (word == "linear") return DecayStyle::kLinear;
+  if (word == "inverse-square-root") return DecayStyle::kInverseSquareRoot;
+  return word == "WSD" ? DecayStyle::kWsd : DecayStyle::kCosine;
+}
+
+WsdDecayStyle wsd_style(const std::string& word) {
+  if (word == "linear") return WsdDecayStyle::kLinear;
+  if (word == "cosine") return WsdDecayStyle::kCosine;
+  return word == "minus_sqrt" ? WsdDecayStyle::kMinusSqrt : WsdDecayStyle::kExponential;
+}
+
+std::optional<LrScheduleSettings> lr_scheduler(const RecipeReader& reader,
+                                               const OptimizerSettings& optimizer_settings) {
+  if (!reader.has_section("lr_scheduler")) return std::nullopt;
+  LrScheduleSettings out;
+  out.decay_style = decay_style(*reader.text("lr_scheduler.lr_decay_style"));
+  out.warmup_steps = reader.integer("lr_scheduler.lr_warmup_steps");
+  out.decay_steps = reader.integer("lr_scheduler.lr_decay_steps");
+  out.init_lr = reader.number("lr_scheduler.init_lr");
+  out.max_lr = reader.number("lr_scheduler.max_lr");
+  out.min_lr = reader.number("lr_scheduler.min_lr");
+  out.start_weight_decay = reader.number("lr_scheduler.start_wd");
+  out.end_weight_decay = reader.number("lr_scheduler.end_wd");
+  out.weight_decay_incr_steps = reader.integer("lr_scheduler.wd_incr_steps");
+  out.weight_decay_style = decay_style(*reader.text("lr_scheduler.wd_incr_style"));
+  out.wsd_decay_steps = reader.integer("lr_scheduler.wsd_decay_steps");
+  out.wsd_decay_style = wsd_style(*reader.text("lr_scheduler.lr_wsd_decay_style"));
+  out.use_checkpoint_schedule = *reader.flag("lr_scheduler.use_checkpoint_opt_param_scheduler");
+  out.override_schedule = *reader.flag("lr_scheduler.override_opt_param_scheduler");
+  if (out.override_schedule) {
+    const CheckedKey* use = reader.key("lr_scheduler.use_checkpoint_opt_param_scheduler");
+    if (use->from_recipe && out.use_checkpoint_schedule)
+      reader.reject("lr_scheduler.override_opt_param_scheduler",
+                    "not together with use_checkpoint_opt_param_scheduler");
+    out.use_checkpoint_schedule = false;
+  }
+  check_lr_settings(out, optimizer_settings.lr, optimizer_settings.weight_decay);
+  return out;
+}
+
+LossSettings loss(const RecipeReader& reader, CheckedDocument& checked) {
+  LossSettings out;
+  out.name = reader.variant("loss_fn");
+  out.ignore_index = *reader.integer("loss_fn.ignore_index");
+  out.chunk_len = reader.integer("loss_fn.chunk_len");
+  if (out.ignore_index != -100)
+    checked.not_runnable.push_back(cat("loss_fn.ignore_index ", out.ignore_index));
+  return out;
+}
+
+CheckpointSettings checkpoint(const RecipeReader& reader) {
+  CheckpointSettings out;
+  out.enabled = *reader.flag("checkpoint.enabled");
+  out.checkpoint_dir = *reader.text("checkpoint.checkpoint_dir");
+  if (out.checkpoint_dir.empty()) reader.reject("checkpoint.checkpoint_dir", "expected a folder");
+  const std::string consolidated = *reader.text("checkpoint.save_consolidated");
+  if (consolidated == "every" || consolidated == "true")
+    out.save_consolidated = SaveConsolidated::kEvery;
+  if (consolidated == "never" || consolidated == "false")
+    out.save_consolidated = SaveConsolidated::kNever;
+  out.max_recent_checkpoints = reader.integer("checkpoint.max_recent_checkpoints");
+  out.restore_from = reader.text("checkpoint.restore_from").value_or("");
+  out.best_metric_key = *reader.text("checkpoint.best_metric_key");
+  out.dequantize_base_checkpoint = reader.flag("checkpoint.dequantize_base_checkpoint");
+  return out;
+}
+
+// What takes more than one key to see.
+void cross_checks(Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked,
+                  const std::string& file) {
+  for (std::string& warning : checked.warnings)
+    if (warning.find(": rng is ignored") != std::string::npos)
+      warning += cat(" It is ", recipe.seed, ".");
+  if (recipe.kind == RecipeKind::kBenchmark && !reader.has_section("benchmark"))
+    fail(cat(file, ": the benchmark recipe needs the section benchmark"));
+  const auto ignored = [&](const char* section, const std::string& why) {
+    if (reader.has_section(section))
+      checked.warnings.push_back(cat(file, ": ", section, " is ignored: ", why));
+  };
+  if (recipe.kind != RecipeKind::kBenchmark)
+    ignored("benchmark", "only the benchmark recipe reads it");
+  if (recipe.distributed.pp_size == 1) ignored("distributed.pipeline", "distributed.pp_size is 1");
+  if (recipe.distributed.ep_size == 1) ignored("distributed.moe", "distributed.ep_size is 1");
+  if (recipe.distributed.pp_size > 1 && !recipe.distributed.pipeline)
+    reader.reject("distributed.pp_size",
+                  "it needs the section distributed.pipeline ({} takes its defaults)");
+  if (const auto gate = reader.dtype("model.backend.gate_precision");
+      gate == DType::kBF16 || gate == DType::kF16)
+    checked.warnings.push_back(cat(reader.where("model.backend.gate_precision"),
+                                   ": model.backend.gate_precision is raised to float32: the "
+                                   "router always computes in float32 or better"));
+  if (recipe.peft && recipe.model.gate_bias_update_factor != 0)
+    checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
+                                   ": model.gate_bias_update_factor moves the router's bias, which "
+                                   "an adapter does not contain"));
+  if (recipe.model.torch_dtype && recipe.distributed.param_dtype &&
+      recipe.model.torch_dtype != recipe.distributed.param_dtype)
+    checked.not_runnable.push_back(
+        cat("distributed.mp_policy.param_dtype ", *reader.text("distributed.mp_policy.param_dtype"),
+            " beside model.torch_dtype ", *reader.text("model.torch_dtype")));
+  if (recipe.step_scheduler.global_batch_size % recipe.step_scheduler.local_batch_size != 0)
+    reader.reject(
+        "step_scheduler.global_batch_size",
+        cat("expected a multiple of local_batch_size ", recipe.step_scheduler.local_batch_size));
+  if (is_endless(recipe.dataset.settings)) {
+    if (recipe.dataloader.shuffle)
+      reader.reject("dataloader.shuffle",
+                    "glmtune.PretokenizedDataset gives its rows in order; set shuffle to false");
+    if (!recipe.step_scheduler.max_steps)
+      fail(cat(reader.where("dataset._target_"),
+               ": glmtune.PretokenizedDataset repeats without end; set step_scheduler.max_steps"));
+  }
+}
+
+}  // namespace
+
+Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
+  const RecipeReader reader(checked);
+  Recipe out;
+  out.path = file;
+  const TargetRow* kind = find_target("recipe", *reader.text("recipe"));
+  if (kind->name == "benchmark") out.kind = RecipeKind::kBenchmark;
+  if (kind->name == "distillation") out.kind = RecipeKind::kDistillation;
+  out.seed = static_cast<std::uint64_t>(*reader.integer("seed"));
+  out.model = model(reader);
+  out.step_scheduler = step_scheduler(reader);
+  out.distributed = distributed(reader);
+  for (const std::string& section : checked.top_level) {
+    if (schema_section(section) != "dataset") continue;
+    DatasetEntry entry = build_dataset(reader, section, out.seed);
+    if (section == "dataset") {
+      out.dataset = std::move(entry);
+    } else {
+      out.validation_datasets.push_back(std::move(entry));
+    }
+  }
+  out.dataloader = build_dataloader(reader, "dataloader");
+  out.validation_dataloader = build_dataloader(reader, "validation_dataloader");
+  out.optimizer = optimizer(reader);
+  out.lr_scheduler = lr_scheduler(reader, out.optimizer);
+  out.loss = loss(reader, checked);
+  out.max_grad_norm = *reader.number("clip_grad_norm.max_norm");
+  out.checkpoint = checkpoint(reader);
+  if (*reader.text("nonfinite_policy") == "skip") out.nonfinite_policy = NonfinitePolicy::kSkip;
+  out.peft = reader.has_section("peft");
+  out.peak_tflops = reader.number("mfu.peak_tflops");
+  out.mfu_device = reader.text("mfu.device").value_or("");
+  cross_checks(out, reader, checked, file);
+  return out;
+}
+
+}  // namespace glmtune::train

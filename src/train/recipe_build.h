@@ -1,0 +1,11 @@
+#pragma once
+// The typed Recipe out of checked keys.
+#include "train/recipe.h"
+#include "train/schema_check.h"
+
+namespace glmtune::train {
+
+// Adds warnings and what does not run yet where that takes more than one key to see.
+Recipe build_recipe(CheckedDocument& checked, const std::string& file);
+
+}  // namespace glmtune::train

@@ -1,0 +1,123 @@
+#include "train/recipe_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/recipe_build.h"
+#include "train/recipe_overrides.h"
+#include "train/schema_scalar.h"
+#include "train/yaml_emit.h"
+
+namespace glmtune::train {
+namespace {
+
+// A wandb section is on unless `enable` says false; the flag itself is no setting of the logger.
+void settle_wandb(YamlNode& root) {
+  YamlNode* wandb = root.find("wandb");
+  if (wandb == nullptr || !wandb->is_map()) return;
+  if (const YamlNode* enable = wandb->find("enable"); enable != nullptr && !enable->is_null()) {
+    const auto on = enable->is_scalar() ? bool_from_text(enable->text) : std::nullopt;
+    if (!on)
+      fail(
+          cat(enable->where, ": wandb.enable is ", enable->describe(), "; expected true or false"));
+    if (!*on) {
+      root.erase("wandb");
+      return;
+    }
+  }
+  wandb->erase("enable");
+  if (const YamlNode* mode = wandb->find("mode");
+      mode != nullptr && mode->is_scalar() && mode->text == "disabled")
+    root.erase("wandb");
+}
+
+// `dataset` inside `dataloader`: an older spelling of the section beside it.
+void settle_dataset(YamlNode& root, std::vector<std::string>& warnings) {
+  YamlNode* loader = root.find("dataloader");
+  const YamlNode* inner = loader == nullptr ? nullptr : loader->find("dataset");
+  if (inner == nullptr) return;
+  if (root.find("dataset") != nullptr)
+    fail(cat(inner->key_where, ": dataloader.dataset and dataset are both there; remove one"));
+  warnings.push_back(
+      cat(inner->key_where, ": dataloader.dataset is an older spelling of the top-level dataset"));
+  YamlNode moved = *inner;
+  loader->erase("dataset");
+  root.members.emplace_back("dataset", std::move(moved));
+}
+
+void flatten(const std::string& path, const io::Value& value,
+             std::vector<std::pair<std::string, io::Value>>& out) {
+  if (!value.is_object() || value.as_object().empty()) {
+    out.emplace_back(path, value);
+    return;
+  }
+  for (const auto& [key, member] : value.as_object()) flatten(cat(path, ".", key), member, out);
+}
+
+std::string scalar_line(const io::Value& value) {
+  return value.is_string() ? value.as_string() : io::to_json(value);
+}
+
+}  // namespace
+
+RecipeFile parse_recipe(const std::string& text, const std::string& file,
+                        std::span<const std::string> overrides, const Environment& environment) {
+  YamlNode root = parse_yaml(text, file);
+  const Overrides parsed = parse_overrides(overrides);
+  apply_overrides(root, parsed);
+  for (YamlNode::Member& member : root.members)
+    if (member.first != "ci") interpolate(member.second, environment);
+  std::vector<std::string> warnings;
+  for (const std::string& word : parsed.skipped)
+    warnings.push_back(cat("argument ", word, " is skipped: settings are written --key=value"));
+  settle_wandb(root);
+  settle_dataset(root, warnings);
+
+  RecipeFile out;
+  out.checked = check_document(root, file);
+  out.checked.warnings.insert(out.checked.warnings.begin(), warnings.begin(), warnings.end());
+  out.recipe = build_recipe(out.checked, file);
+  out.yaml = yaml_text(root);
+  out.recipe.yaml = out.yaml;
+  return out;
+}
+
+RecipeFile read_recipe(const std::string& path, std::span<const std::string> overrides,
+                       const Environment& environment) {
+  return parse_recipe(read_text_file(path), path, overrides, environment);
+}
+
+std::string not_runnable_line(const CheckedDocument& checked) {
+  std::string line;
+  for (const std::string& what : checked.not_runnable) line += (line.empty() ? "" : ", ") + what;
+  return line.empty() ? line : "not runnable yet: " + line;
+}
+
+io::Value resolved_keys(const CheckedDocument& checked) {
+  io::Value::Object object;
+  for (const CheckedKey& key : checked.keys) {
+    std::vector<std::pair<std::string, io::Value>> flat;
+    flatten(key.path, key.shown, flat);
+    for (auto& member : flat) {
+      const io::Value& value = member.second;
+      const bool infinite = value.is_number() && !value.is_int() && value.as_double() > 1e308;
+      object.emplace_back(member.first, infinite ? io::Value(".inf") : value);
+    }
+  }
+  return object;
+}
+
+std::string resolved_lines(const CheckedDocument& checked) {
+  std::string out;
+  for (const CheckedKey& key : checked.keys) {
+    std::vector<std::pair<std::string, io::Value>> flat;
+    flatten(key.path, key.shown, flat);
+    for (const auto& [path, value] : flat)
+      out += cat(path, ": ", scalar_line(value), key.from_recipe ? "\n" : "   # default\n");
+  }
+  return out;
+}
+
+}  // namespace glmtune::train

@@ -1,0 +1,88 @@
+#include "train/recipe_overrides.h"
+
+#include "base/cat.h"
+#include "base/error.h"
+
+namespace glmtune::train {
+namespace {
+
+bool is_option(std::string_view word) {
+  return word.starts_with("--");
+}
+
+// The value stays out of messages: it may be a secret.
+std::string where_of(std::string_view path) {
+  return cat("argument --", path);
+}
+
+void check_path(const std::string& path) {
+  const bool holes = path.empty() || path.front() == '.' || path.back() == '.' ||
+                     path.find("..") != std::string::npos;
+  if (holes || path.find_first_of(" \t\n") != std::string::npos)
+    fail(cat("argument --", path, ": expected --section.key=value, a dotted key of the recipe"));
+}
+
+void set(YamlNode& root, const Override& setting) {
+  YamlNode* node = &root;
+  std::string_view rest = setting.path;
+  std::string done;
+  while (true) {
+    const std::size_t dot = rest.find('.');
+    const std::string name(rest.substr(0, dot));
+    done += (done.empty() ? "" : ".") + name;
+    YamlNode* next = node->find(name);
+    if (dot == std::string_view::npos) {
+      if (next != nullptr) {
+        *next = setting.value;
+      } else {
+        node->members.emplace_back(name, setting.value);
+      }
+      return;
+    }
+    if (next == nullptr) {
+      node->members.emplace_back(name, YamlNode{});
+      next = &node->members.back().second;
+      next->where = next->key_where = setting.value.where;
+    }
+    if (next->is_null()) {
+      next->kind = YamlNode::Kind::kMap;
+      next->text.clear();
+    }
+    if (!next->is_map())
+      fail(cat(setting.value.where, ": ", done, " is ", next->describe(), " (", next->where,
+               "), not a map that could hold a key"));
+    node = next;
+    rest = rest.substr(dot + 1);
+  }
+}
+
+}  // namespace
+
+Overrides parse_overrides(std::span<const std::string> arguments) {
+  Overrides out;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (!is_option(word)) {
+      out.skipped.push_back(word);
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string path =
+        word.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
+    check_path(path);
+    std::string value = "true";
+    if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else if (i + 1 < arguments.size() && !is_option(arguments[i + 1])) {
+      value = arguments[++i];
+    }
+    out.settings.push_back({path, parse_argument_value(value, where_of(path))});
+  }
+  return out;
+}
+
+void apply_overrides(YamlNode& root, const Overrides& overrides) {
+  for (const Override& setting : overrides.settings) set(root, setting);
+}
+
+}  // namespace glmtune::train

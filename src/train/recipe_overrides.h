@@ -1,0 +1,28 @@
+#pragma once
+// Settings on the command line: --a.b.c=value, --a.b.c value, --a.b.c alone (true). Order is kept,
+// later ones win.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/yaml_document.h"
+
+namespace glmtune::train {
+
+struct Override {
+  std::string path;  // dotted
+  YamlNode value;
+};
+
+struct Overrides {
+  std::vector<Override> settings;
+  std::vector<std::string> skipped;  // words that are neither an option nor its value
+};
+
+// `arguments` without the program's own options. Throws Error for a name that is no dotted key.
+Overrides parse_overrides(std::span<const std::string> arguments);
+
+// Maps on the way are made where they are missing; a list is replaced as a whole.
+void apply_overrides(YamlNode& root, const Overrides& overrides);
+
+}  // namespace glmtune::train

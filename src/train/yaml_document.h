@@ -1,0 +1,58 @@
+#pragma once
+// YamlNode: a YAML file as the recipe language sees it: maps in order, lists, scalars as written
+// with their place in the file. Types are the schema's business (schema.h).
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace glmtune::train {
+
+struct YamlNode {
+  enum class Kind : std::uint8_t { kScalar, kList, kMap };
+  using Member = std::pair<std::string, YamlNode>;
+
+  Kind kind = Kind::kScalar;
+  std::string text;                       // scalar, after interpolation
+  std::optional<std::string> unexpanded;  // scalar, as written, where interpolation changed it
+  bool quoted = false;          // scalar: a string whatever it spells, unless a number is wanted
+  std::vector<YamlNode> items;  // list
+  std::vector<Member> members;  // map; keys are unique
+  std::string where;            // "recipe.yaml:12", or "argument --a.b=1"
+  std::string key_where;        // of a map member: where its key stands
+
+  bool is_scalar() const { return kind == Kind::kScalar; }
+  bool is_list() const { return kind == Kind::kList; }
+  bool is_map() const { return kind == Kind::kMap; }
+  // An absent value, ~, null or none; never when quoted.
+  bool is_null() const;
+  const YamlNode* find(std::string_view key) const;
+  YamlNode* find(std::string_view key);
+  bool erase(std::string_view key);
+  // What an error message calls it: "'text'", "a list", "a map", "nothing".
+  std::string describe() const;
+};
+
+// One document; its top must be a map. Duplicate keys, several documents, keys that are no
+// scalars, unknown tags, invalid UTF-8 and YAML errors throw Error naming file and line. Anchors,
+// aliases and merge keys (<<) are resolved.
+YamlNode parse_yaml(const std::string& text, const std::string& file);
+
+// A recipe's bytes; Error where there is no such file or it is absurdly large.
+std::string read_text_file(const std::string& path);
+
+// A value on the command line: [..], (..) and {..} are lists and maps, 'x' and "x" quoted
+// strings, the rest one scalar as it stands. `where` is every node's.
+YamlNode parse_argument_value(const std::string& text, const std::string& where);
+
+// Variables of the environment, given by the caller; nothing below apps reads them itself.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+// Replaces ${VAR}, ${VAR,default}, ${oc.env:VAR}, ${oc.env:VAR,default} and $VAR in every scalar.
+// A variable that is neither set nor given a default throws Error naming it and the place.
+void interpolate(YamlNode& node, const Environment& environment);
+
+}  // namespace glmtune::train

@@ -1,0 +1,115 @@
+#include "train/step_scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace glmtune::train {
+namespace {
+
+std::vector<std::int64_t> checkpoints(const StepScheduler& scheduler) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 0; step < scheduler.total_steps(); ++step)
+    if (scheduler.saves_checkpoint(step)) steps.push_back(step);
+  return steps;
+}
+
+std::string message(const StepSchedulerSettings& settings, std::int64_t dp,
+                    std::optional<std::int64_t> epoch) {
+  try {
+    StepScheduler(settings, dp, epoch);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(StepScheduler, GroupsMicroBatchesAndStepsAShortLastGroup) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 8;
+  settings.local_batch_size = 2;
+  const StepScheduler scheduler(settings, 2, 3);
+  EXPECT_EQ(scheduler.accumulation(), 2);
+  EXPECT_EQ(micro_batch_groups(5, scheduler.accumulation()), (std::vector<std::int64_t>{2, 2, 1}));
+}
+
+TEST(StepScheduler, ChecksOutAtEpochEndsAndTheLastStep) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.max_steps = 10;
+  EXPECT_EQ(checkpoints(StepScheduler(settings, 1, 4)), (std::vector<std::int64_t>{3, 7, 9}));
+  settings.save_checkpoint_every_epoch = false;
+  EXPECT_EQ(checkpoints(StepScheduler(settings, 1, 4)), (std::vector<std::int64_t>{9}));
+  settings.ckpt_every_steps = 5;
+  EXPECT_EQ(checkpoints(StepScheduler(settings, 1, 4)), (std::vector<std::int64_t>{4, 9}));
+}
+
+TEST(StepScheduler, NullCadenceMeansOnceAnEpoch) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.num_epochs = 2;
+  settings.ckpt_every_steps.reset();
+  settings.save_checkpoint_every_epoch = false;
+  EXPECT_EQ(checkpoints(StepScheduler(settings, 1, 4)), (std::vector<std::int64_t>{3, 7}));
+  settings.max_steps = 10;
+  EXPECT_EQ(checkpoints(StepScheduler(settings, 1, std::nullopt)),
+            (std::vector<std::int64_t>{4, 9}));
+}
+
+TEST(StepScheduler, EndsAtEpochsOrStepsWhicheverIsFirst) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 40);
+  settings.num_epochs = 2;
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 8);
+  settings.max_steps = 5;
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 5);
+  settings.max_steps = 100;
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 8);
+  settings.num_epochs.reset();
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 100);
+  settings.max_steps = 0;
+  EXPECT_EQ(StepScheduler(settings, 1, 4).total_steps(), 0);
+}
+
+TEST(StepScheduler, ValidatesOnItsCadenceAndWithEveryCheckpoint) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.max_steps = 10;
+  settings.val_every_steps = 3;
+  settings.ckpt_every_steps = 5;
+  const StepScheduler scheduler(settings, 1, 100);
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 0; step < 10; ++step)
+    if (scheduler.validates(step)) steps.push_back(step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 4, 5, 8, 9}));
+}
+
+TEST(StepScheduler, CountsEpochs) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  const StepScheduler scheduler(settings, 1, 4);
+  EXPECT_EQ(scheduler.epoch_of(3), 0);
+  EXPECT_EQ(scheduler.epoch_of(4), 1);
+  EXPECT_TRUE(scheduler.ends_epoch(3));
+  EXPECT_FALSE(scheduler.ends_epoch(4));
+}
+
+TEST(StepScheduler, NamesTheNearestLegalBatch) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 256;
+  settings.local_batch_size = 4;
+  EXPECT_EQ(message(settings, 256, 10),
+            "step_scheduler.global_batch_size: 256 is no multiple of local_batch_size 4 x "
+            "data-parallel size 256 = 1024; nearest: 1024");
+  settings.global_batch_size = 10;
+  EXPECT_NE(message(settings, 1, 10).find("nearest: 8 or 12"), std::string::npos);
+}
+
+TEST(StepScheduler, NeedsAnEndWhenTheDataHaveNone) {
+  EXPECT_NE(message(StepSchedulerSettings{}, 1, std::nullopt).find("step_scheduler.max_steps"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace glmtune::train
