@@ -1,0 +1,170 @@
+#include "train/metrics_log.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "base/cat.h"
+#include "base/error.h"
+
+namespace glmtune::train {
+namespace {
+
+// JSON has no infinity.
+io::Value finite(std::optional<double> x) {
+  return x && std::isfinite(*x) ? io::Value(*x) : io::Value(nullptr);
+}
+
+std::string printed(const char* format, double value) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, value);
+  return buffer;
+}
+
+std::string printed(const char* format, std::optional<double> value) {
+  return value ? printed(format, *value) : "null";
+}
+
+std::string validation_file(const std::string& name) {
+  return name == "default" ? "validation.jsonl" : "validation_" + name + ".jsonl";
+}
+
+// The complete lines of an earlier run whose step is before `step`; what is no such line, such as a
+// torn last one, is left out.
+std::string lines_before(const std::string& path, std::int64_t step) {
+  std::ifstream in(path, std::ios::binary);
+  std::string kept, line;
+  while (std::getline(in, line)) {
+    if (in.eof()) break;  // no newline: torn
+    try {
+      const io::Value record = io::parse_json(line, path);
+      const io::Value* found = record.is_object() ? record.find("step") : nullptr;
+      if (found != nullptr && found->is_int() && found->as_int() < step) kept += line + "\n";
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return kept;
+}
+
+void cut_to_step(const std::string& path, std::int64_t step) {
+  if (!std::filesystem::exists(path)) return;
+  const std::string kept = lines_before(path, step);
+  const std::string beside = path + ".tmp";
+  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+  out << kept;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(beside, path, error);
+  if (!out || error) fail_machine(cat(path, ": cannot be rewritten on resume: ", error.message()));
+}
+
+bool ends_inside_a_line(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in || in.tellg() <= 0) return false;
+  in.seekg(-1, std::ios::end);
+  return in.get() != '\n';
+}
+
+}  // namespace
+
+std::string timestamp_now() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+  char out[48];
+  std::snprintf(out, sizeof out, "%s.%03dZ", date, static_cast<int>(millis));
+  return out;
+}
+
+io::Value to_value(const TrainMetrics& m) {
+  io::Value::Object object{
+      {"step", m.step},
+      {"epoch", m.epoch},
+      {"timestamp", m.timestamp.empty() ? timestamp_now() : m.timestamp},
+      {"loss", finite(m.loss)},
+      {"grad_norm", finite(m.grad_norm)},
+      {"lr", m.lr},
+      {"mem", m.mem},
+      {"tps", finite(m.tps)},
+      {"tps_per_gpu", finite(m.tps_per_gpu)},
+      {"tps_per_gpu_true", finite(m.tps_per_gpu_true)},
+      {"mfu", finite(m.mfu)},
+      {"mfu_true", finite(m.mfu_true)},
+      {"num_tokens_per_step", m.num_tokens_per_step},
+      {"num_label_tokens", m.num_label_tokens},
+  };
+  object.insert(object.end(), m.more.begin(), m.more.end());
+  return object;
+}
+
+io::Value to_value(const ValidationMetrics& m) {
+  return io::Value::Object{
+      {"step", m.step},
+      {"epoch", m.epoch},
+      {"timestamp", m.timestamp.empty() ? timestamp_now() : m.timestamp},
+      {"val_loss", finite(m.loss)},
+      {"lr", m.lr},
+      {"num_label_tokens", m.num_label_tokens},
+      {"mem", m.mem},
+  };
+}
+
+std::string console_line(const TrainMetrics& m) {
+  return cat("step ", m.step, " | epoch ", m.epoch, " | loss ", printed("%.4f", m.loss),
+             " | grad_norm ", printed("%.4f", m.grad_norm), " | lr ", printed("%.2e", m.lr),
+             " | mem ", printed("%.2f", m.mem), " GiB | tps ", printed("%.2f", m.tps), "(",
+             printed("%.2f", m.tps_per_gpu), "/gpu) | num_label_tokens ", m.num_label_tokens);
+}
+
+std::string console_line(const ValidationMetrics& m) {
+  return cat("[val] name \"", m.name, "\" | step ", m.step, " | epoch ", m.epoch, " | loss ",
+             printed("%.4f", m.loss), " | lr ", printed("%.2e", m.lr), " | num_label_tokens ",
+             m.num_label_tokens);
+}
+
+MetricsLog::MetricsLog(std::string folder, std::optional<std::int64_t> resume_step)
+    : folder_(std::move(folder)), resume_step_(resume_step) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) fail_machine(cat(folder_, ": the folder cannot be made: ", error.message()));
+}
+
+MetricsLog::~MetricsLog() {
+  for (const auto& [name, file] : files_) std::fclose(file);
+}
+
+void MetricsLog::append(const std::string& name, const std::string& line) {
+  const std::string path = (std::filesystem::path(folder_) / name).string();
+  std::FILE*& file = files_[name];
+  if (file == nullptr) {
+    if (resume_step_) cut_to_step(path, *resume_step_);
+    const bool torn = ends_inside_a_line(path);
+    file = std::fopen(path.c_str(), "ab");
+    if (file == nullptr) fail_machine(cat(path, ": cannot be opened: ", std::strerror(errno)));
+    if (torn) std::fputc('\n', file);
+  }
+  const std::string text = line + "\n";
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (!written || std::fflush(file) != 0)
+    fail_machine(cat(path, ": writing failed: ", std::strerror(errno)));
+}
+
+void MetricsLog::write(const TrainMetrics& metrics) {
+  append("training.jsonl", io::to_json(to_value(metrics)));
+}
+
+void MetricsLog::write(const ValidationMetrics& metrics) {
+  append(validation_file(metrics.name), io::to_json(to_value(metrics)));
+}
+
+}  // namespace glmtune::train
