@@ -1,0 +1,40 @@
+#include "train/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace glmtune::train {
+namespace {
+
+TEST(Progress, SpellsDurations) {
+  EXPECT_EQ(duration_text(std::nullopt), "?");
+  EXPECT_EQ(duration_text(0), "0:00");
+  EXPECT_EQ(duration_text(123), "2:03");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+}
+
+TEST(Progress, ShowsShareFiguresAndTimeLeft) {
+  EXPECT_EQ(progress_text("Training", 40, 100, "loss 1.2345", 123, 100),
+            "Training  40/100  40% [########------------]  loss 1.2345  ETA 2:03");
+  EXPECT_EQ(progress_text("Training", 0, 0, "", std::nullopt, 100),
+            "Training  0/0  100% [####################]  ETA ?");
+}
+
+TEST(Progress, FitsTheTerminal) {
+  EXPECT_EQ(progress_text("Training", 40, 100, "loss 1.2345", 123, 40).size(), 39u);
+}
+
+TEST(Progress, KnowsTheTimeLeftAfterTheFirstStep) {
+  Progress progress("Training", 0, 3, false);
+  EXPECT_EQ(progress.eta(), std::nullopt);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  progress.update(1, "");
+  ASSERT_TRUE(progress.eta().has_value());
+  EXPECT_GE(*progress.eta(), 0.04);
+  progress.update(3, "");
+  EXPECT_EQ(progress.eta(), 0.0);
+}
+
+}  // namespace
+}  // namespace glmtune::train
