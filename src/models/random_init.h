@@ -3,10 +3,12 @@
 // seed, the tensor's name and its position only: never on threads, shards or other tensors.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "models/glm_config.h"
+#include "nn/parameter.h"
 
 namespace glmtune::models {
 
@@ -18,6 +20,11 @@ void random_normal(std::uint64_t seed, std::string_view name, double deviation, 
 // The initial values of a checkpoint tensor: normal(0, initializer_range), ones or zeros.
 void initial_values(const TensorSpec& spec, double initializer_range, std::uint64_t seed,
                     std::int64_t first, std::int64_t n, float* out);
+
+// The same for parameters in memory (F64, F32 or BF16; CPU or CUDA): matrices normal(0, deviation),
+// norm weights one, biases zero, drawn under the parameter's own name.
+void random_parameters(std::span<nn::Parameter* const> parameters, double deviation,
+                       std::uint64_t seed, void* stream = nullptr);
 
 struct InitOptions {
   std::uint64_t seed = 0;

@@ -1,12 +1,376 @@
 #include "train/trainer.h"
 
-#include "base/error.h"
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/cat.h"
+#include "base/exit_code.h"
+#include "models/glm_moe_dsa.h"
+#include "models/random_init.h"
+#include "train/checkpoint_folder.h"
+#include "train/flops.h"
+#include "train/log.h"
+#include "train/metrics_log.h"
+#include "train/progress.h"
+#include "train/training_data.h"
+#include "train/training_loop.h"
 
 namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+double gib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
+}
+
+// Peak of one device in TFLOP/s for `mfu`; none where nothing is known of it.
+std::optional<double> peak_tflops(const Recipe& recipe, Device device) {
+  if (recipe.peak_tflops) return recipe.peak_tflops;
+  if (device != Device::kCuda) return std::nullopt;
+  const std::string name = cuda_device_info(0).name;
+  for (const char* known : {"H100", "H200", "H800"})
+    if (name.find(known) != std::string::npos) return 989.0;
+  return std::nullopt;
+}
+
+std::vector<nn::Parameter*> all_parameters(models::CausalLm& model) {
+  std::vector<nn::Parameter*> list;
+  model.visit_parameters([&](nn::Parameter& p) { list.push_back(&p); });
+  return list;
+}
+
+class Run {
+ public:
+  Run(const Recipe& recipe, const TrainOptions& options)
+      : recipe_(recipe), options_(options), folder_(recipe.checkpoint.checkpoint_dir) {}
+
+  ExitCode execute() {
+    open_model();
+    open_data();
+    make_engine();
+    resume();
+    metrics_ = std::make_unique<MetricsLog>(folder_.root(),
+                                            resumed_ ? std::optional(at_.next_step) : std::nullopt);
+    if (scheduler_->total_steps() == 0) return load_and_save();
+    reserve_memory();
+    return train();
+  }
+
+ private:
+  void open_model() {
+    const std::string& name = recipe_.model.pretrained_model_name_or_path;
+    if (recipe_.model.from_config) {
+      const fs::path path(name);
+      const std::string config =
+          path.extension() == ".json" ? name : (path / "config.json").string();
+      config_ = models::read_glm_config(config);
+      model_folder_ = fs::path(config).parent_path().string();
+      dtype_ = recipe_.model.torch_dtype.value_or(config_.dtype.value_or(DType::kBF16));
+      if (recipe_.checkpoint.enabled &&
+          recipe_.checkpoint.save_consolidated != SaveConsolidated::kNever)
+        fail(
+            "model: from_config gives random weights without a checkpoint to save beside; set "
+            "checkpoint.enabled: false, or make a checkpoint with `glmtune init` and train that");
+      return;
+    }
+    model_folder_ = io::resolve_repo(name, io::RepoKind::kModel, options_.hub).folder;
+    checkpoint_.emplace(models::HfCheckpoint::open(model_folder_));
+    config_ = checkpoint_->config();
+    dtype_ = recipe_.model.torch_dtype.value_or(checkpoint_->own_dtype());
+    if (checkpoint_->quantized() && recipe_.checkpoint.dequantize_base_checkpoint == false)
+      fail(cat(model_folder_,
+               " holds FP8 weights and checkpoint.dequantize_base_checkpoint is false: ",
+               "set it to true (weights become BF16) or name a BF16 checkpoint"));
+  }
+
+  void open_data() {
+    TrainingData data(model_folder_, config_.vocab_size);
+    const auto open = [&](const DatasetEntry& entry) {
+      Progress progress(cat("Reading ", entry.key), 0, 1, options_.terminal);
+      auto source = data.open(entry, [&](std::int64_t done, std::int64_t total) {
+        progress.update(done, cat(done, " of ", total, " rows"));
+      });
+      log_info(cat(entry.key, ":\n", source->summary().text()));
+      return source;
+    };
+    source_ = open(recipe_.dataset);
+    for (const DatasetEntry& entry : recipe_.validation_datasets)
+      validation_.push_back({.name = entry.name, .source = open(entry)});
+    if (recipe_.dataloader.shuffle && !source_->may_shuffle())
+      fail(cat("dataloader.shuffle: ", recipe_.dataset.target,
+               " gives its rows in order and cannot be shuffled; set it to false"));
+    sampler_ = std::make_unique<data::PackSampler>(
+        source_->size(),
+        data::SamplerSettings{.global_batch_size = recipe_.step_scheduler.global_batch_size,
+                              .seed = recipe_.seed,
+                              .shuffle = recipe_.dataloader.shuffle,
+                              .drop_last = recipe_.dataloader.drop_last});
+    scheduler_ =
+        std::make_unique<StepScheduler>(recipe_.step_scheduler, 1, sampler_->steps_per_epoch());
+    const OptimizerSettings& o = recipe_.optimizer;
+    schedule_ = std::make_unique<LrSchedule>(
+        recipe_.lr_scheduler
+            ? LrSchedule(*recipe_.lr_scheduler, o.lr, o.weight_decay, scheduler_->total_steps())
+            : LrSchedule(o.lr, o.weight_decay));
+  }
+
+  void make_engine() {
+    engine_ = std::make_unique<Engine>(
+        models::make_model(config_, dtype_, recipe_.model.latent_norm_eps),
+        Engine::Settings{.device = options_.device,
+                         .gradients = true,
+                         .expert_load = recipe_.model.gate_bias_update_factor != 0});
+    nn::AttentionSettings& attention = engine_->model().attention();
+    if (recipe_.model.backend.attn == AttentionBackend::kDense) {
+      attention.force = true;
+      attention.forced = nn::AttentionPath::kMasked;
+    }
+    if (checkpoint_)
+      engine_->load(*checkpoint_);
+    else
+      models::random_parameters(all_parameters(engine_->model()), config_.initializer_range,
+                                recipe_.seed, engine_->context().stream);
+    optimizer_ = std::make_unique<Optimizer>(engine_->model(), recipe_.optimizer, recipe_.seed,
+                                             options_.device);
+    log_info(fmt::format(
+        "model: {} parameters trained, {} ({} of weights, {} of gradients, {} of optimizer state)",
+        optimizer_->trainable_parameters(), name_of(dtype_),
+        io::human_bytes(engine_->parameters().value_bytes()),
+        io::human_bytes(engine_->parameters().gradient_bytes()),
+        io::human_bytes(optimizer_->state_bytes())));
+    log_info(attention_line(attention));
+  }
+
+  std::string attention_line(const nn::AttentionSettings& a) const {
+    if (a.force)
+      return cat("attention: dense kernel, selected keys as a mask beyond ", a.index_topk,
+                 " tokens");
+    return cat("attention: documents up to index_topk = ", a.index_topk,
+               " tokens attend densely without the indexer, up to ", a.masked_max_tokens,
+               " with selected keys as a mask, longer ones over gathered keys");
+  }
+
+  void resume() {
+    at_.seed = recipe_.seed;
+    at_.data_fingerprint = source_->fingerprint();
+    at_.model_signature = model_signature(engine_->model());
+    if (!recipe_.checkpoint.enabled) return;
+    std::string note;
+    const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);
+    if (!note.empty()) log_warning(note);
+    if (!found) return;
+    const TrainingPosition saved = read_position(found->path);
+    const std::string mismatch = difference(saved);
+    if (!mismatch.empty()) {
+      if (recipe_.checkpoint.restore_from.empty()) {
+        log_warning(
+            cat(found->path, " is not resumed: ", mismatch,
+                "; starting from the base model (name it in checkpoint.restore_from to insist)"));
+        return;
+      }
+      log_warning(
+          cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
+    }
+    load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream);
+    const std::string fingerprint = at_.data_fingerprint, signature = at_.model_signature;
+    at_ = saved;
+    at_.data_fingerprint = fingerprint;
+    at_.model_signature = signature;
+    resumed_ = true;
+    log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
+                 at_.cursor.epoch));
+  }
+
+  // What of a saved position does not belong to this run; empty when all does.
+  std::string difference(const TrainingPosition& saved) const {
+    if (saved.model_signature != at_.model_signature)
+      return "it was made with a model of other parameters or dtypes";
+    if (saved.data_fingerprint != at_.data_fingerprint)
+      return "it was made with other data or data settings";
+    if (saved.seed != at_.seed) return cat("it was made with seed ", saved.seed);
+    return "";
+  }
+
+  ExitCode load_and_save() {
+    if (!recipe_.checkpoint.enabled)
+      fail("step_scheduler.max_steps is 0 and checkpoint.enabled is false: nothing to do");
+    StepResult none;
+    save(at_, 0, none, {}, true);
+    return ExitCode::kOk;
+  }
+
+  // Memory for the largest row there can be, in one document; other shapes grow it by themselves.
+  void reserve_memory() {
+    const std::int64_t packs = recipe_.step_scheduler.local_batch_size;
+    const SampleRow largest(std::max<std::int64_t>(1, packs * source_->max_tokens()));
+    models::PassOptions options{.backward = true};
+    if (recipe_.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
+      options.recompute = models::Recompute::kFull;
+    MemoryPlan plan = engine_->plan(largest.input(), options);
+    plan.scratch = std::max(plan.scratch, optimizer_->scratch_bytes(options_.device));
+    engine_->reserve(plan);
+    log_info(fmt::format(
+        "activations: {} kept for the backward, {} scratch, for a row of {} tokens",
+        io::human_bytes(plan.saved), io::human_bytes(plan.scratch), largest.ids.size()));
+  }
+
+  ExitCode train() {
+    Progress progress("Training", at_.next_step, scheduler_->total_steps(), options_.terminal);
+    const LoopParts parts{
+        .engine = *engine_,
+        .optimizer = *optimizer_,
+        .source = *source_,
+        .sampler = *sampler_,
+        .validation = validation_,
+        .scheduler = *scheduler_,
+        .lr_schedule = *schedule_,
+        .recipe = recipe_,
+        .stop_signal = options_.stop_signal,
+        .on_step = [&](const StepResult& r) { report(r, progress); },
+        .on_validation = [&](const ValidationResult& v) { report(v); },
+        .on_message = [](const std::string& text) { log_warning(text); },
+        .count_flops =
+            [&](const data::Pack& p) {
+              return std::pair(model_flops(config_, p.bounds, p.label_tokens()),
+                               automodel_flops(config_, p.tokens()));
+            },
+        .save = [&](const TrainingPosition& at, std::int64_t epoch, const StepResult& step,
+                    const std::vector<ValidationResult>& validation,
+                    bool is_last) { save(at, epoch, step, validation, is_last); }};
+    const ExitCode code = run_loop(parts, at_);
+    if (code == ExitCode::kPreempted)
+      log_warning(cat("stopped by a signal after step ", at_.next_step - 1,
+                      recipe_.checkpoint.enabled
+                          ? "; a checkpoint is written, the same command goes on"
+                          : "; checkpoint.enabled is false, nothing is saved"));
+    return code;
+  }
+
+  void report(const StepResult& r, Progress& progress) {
+    TrainMetrics m;
+    m.step = r.step;
+    m.epoch = r.epoch;
+    m.loss = r.loss;
+    if (r.loss) m.grad_norm = r.grad_norm;
+    m.lr = r.lr;
+    m.mem = memory_gib();
+    m.tps = static_cast<double>(r.tokens_to_last_label) / r.seconds;
+    m.tps_per_gpu = m.tps;
+    m.tps_per_gpu_true = m.tps;
+    if (const auto peak = peak_tflops(recipe_, options_.device)) {
+      m.mfu = r.automodel_flops / r.seconds / (*peak * 1e12);
+      m.mfu_true = r.flops / r.seconds / (*peak * 1e12);
+    }
+    m.num_tokens_per_step = r.tokens;
+    m.num_label_tokens = r.label_tokens;
+    metrics_->write(m);
+    log_info(console_line(m));
+    progress.update(r.step + 1, fmt::format("loss {:.4f}  lr {:.2e}  {:.0f} tok/s",
+                                            r.loss.value_or(0), r.lr, m.tps));
+  }
+
+  void report(const ValidationResult& v) {
+    ValidationMetrics m;
+    m.name = v.name;
+    m.step = v.step;
+    m.epoch = v.epoch;
+    if (v.label_tokens > 0) m.loss = v.loss;
+    m.lr = v.lr;
+    m.num_label_tokens = v.label_tokens;
+    m.mem = memory_gib();
+    metrics_->write(m);
+    log_info(console_line(m));
+  }
+
+  double memory_gib() const {
+    const MemoryPlan arenas = engine_->capacity();
+    return gib(engine_->parameters().value_bytes() + engine_->parameters().gradient_bytes() +
+               optimizer_->state_bytes() + arenas.saved + arenas.scratch);
+  }
+
+  void save(const TrainingPosition& at, std::int64_t epoch, const StepResult& step,
+            const std::vector<ValidationResult>& validation, bool is_last) {
+    const CheckpointSettings& settings = recipe_.checkpoint;
+    if (!settings.enabled) return;
+    TrainingPosition position = at;
+    const ValidationResult* best = nullptr;
+    for (const ValidationResult& v : validation)
+      if (v.name == settings.best_metric_key && std::isfinite(v.loss) &&
+          (!position.has_val_loss || v.loss < position.lowest_val_loss))
+        best = &v;
+    if (best != nullptr) {
+      position.has_val_loss = true;
+      position.lowest_val_loss = best->loss;
+    }
+    const bool consolidated =
+        checkpoint_ && (settings.save_consolidated == SaveConsolidated::kEvery ||
+                        (settings.save_consolidated == SaveConsolidated::kFinal && is_last));
+    models::SaveReport report;
+    const StepFolder saved = folder_.save(
+        epoch, std::max<std::int64_t>(0, at.next_step - 1), [&](const std::string& folder) {
+          io::write_file(folder + "/config.yaml", recipe_.yaml);
+          io::write_file(folder + "/losses.json", losses_json(step, validation));
+          if (consolidated) report = export_model(folder + "/model/consolidated");
+          save_state(folder, position, engine_->model(), *optimizer_, engine_->context().stream);
+        });
+    at_.has_val_loss = position.has_val_loss;
+    at_.lowest_val_loss = position.lowest_val_loss;
+    if (best != nullptr) folder_.point("LOWEST_VAL", saved);
+    log_info(cat("checkpoint: ", saved.path));
+    for (const std::string& change : report.changes) log_info(cat("export: ", change));
+    if (consolidated)
+      log_info(cat("Hugging Face folder: ", saved.path, "/model/consolidated (",
+                   io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
+    if (settings.max_recent_checkpoints)
+      for (const std::string& path : folder_.retain(*settings.max_recent_checkpoints))
+        log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
+  }
+
+  models::SaveReport export_model(const std::string& folder) {
+    fs::create_directories(fs::path(folder).parent_path());
+    return checkpoint_->save(
+        folder, all_parameters(engine_->model()),
+        {.dtype = recipe_.model.torch_dtype, .stream = engine_->context().stream});
+  }
+
+  static std::string losses_json(const StepResult& step,
+                                 const std::vector<ValidationResult>& validation) {
+    io::Value losses(
+        io::Value::Object{{"train_loss", step.loss ? io::Value(*step.loss) : io::Value()}});
+    for (const ValidationResult& v : validation)
+      losses.set(v.name == "default" ? "val_loss" : cat("val_loss_", v.name), v.loss);
+    return io::to_json(losses, {.indent = 2}) + "\n";
+  }
+
+  const Recipe& recipe_;
+  const TrainOptions& options_;
+  CheckpointFolder folder_;
+  std::string model_folder_;
+  models::GlmConfig config_;
+  DType dtype_ = DType::kF32;
+  std::optional<models::HfCheckpoint> checkpoint_;
+  std::unique_ptr<data::PackSource> source_;
+  std::vector<ValidationSet> validation_;
+  std::unique_ptr<data::PackSampler> sampler_;
+  std::unique_ptr<StepScheduler> scheduler_;
+  std::unique_ptr<LrSchedule> schedule_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<MetricsLog> metrics_;
+  TrainingPosition at_;
+  bool resumed_ = false;
+};
+
+}  // namespace
+
+Device choose_device(std::string* why) {
+  return cuda_device_count(why) > 0 ? Device::kCuda : Device::kCpu;
+}
 
 int run_training(const Recipe& recipe, const TrainOptions& options) {
-  static_cast<void>(options);
-  fail(recipe.path + ": training is not in this build");
+  return exit_status(Run(recipe, options).execute());
 }
 
 }  // namespace glmtune::train

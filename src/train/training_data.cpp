@@ -1,0 +1,57 @@
+#include "train/training_data.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/cat.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace glmtune::train {
+namespace {
+
+bool reads_text(const DatasetEntry& entry) {
+  return !std::holds_alternative<data::MockSettings>(entry.settings) &&
+         !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+}
+
+bool has_template(const std::string& folder) {
+  std::error_code ec;
+  return std::filesystem::exists(folder + "/chat_template.jinja", ec) ||
+         std::filesystem::exists(folder + "/tokenizer_config.json", ec);
+}
+
+}  // namespace
+
+data::TextTools TrainingData::tools(const DatasetEntry& entry) {
+  if (!reads_text(entry)) return {.tokenizer = {}, .chat_template = {}, .vocab_size = vocab_size_};
+  const std::string& folder = entry.tokenizer.empty() ? model_folder_ : entry.tokenizer;
+  auto it = std::find_if(loaded_.begin(), loaded_.end(),
+                         [&](const auto& l) { return l.first == folder; });
+  if (it == loaded_.end()) {
+    data::TextTools fresh;
+    fresh.vocab_size = vocab_size_;
+    fresh.tokenizer = std::make_shared<text::Tokenizer>(text::Tokenizer::load(folder));
+    it = loaded_.insert(it, {folder, std::move(fresh)});
+  }
+  // A data set with a template of its own does without the checkpoint's.
+  const auto* chat = std::get_if<data::ChatSettings>(&entry.settings);
+  const bool has_own = chat != nullptr && !chat->chat_template.empty();
+  if (!has_own && it->second.chat_template == nullptr && has_template(folder))
+    it->second.chat_template =
+        std::make_shared<text::ChatTemplate>(text::ChatTemplate::load(folder));
+  return it->second;
+}
+
+std::unique_ptr<data::PackSource> TrainingData::open(const DatasetEntry& entry,
+                                                     const data::Progress& progress) {
+  try {
+    return data::open_dataset(entry.settings, entry.packing, tools(entry), progress);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    fail(cat(entry.key, ": ", e.what()));
+  }
+}
+
+}  // namespace glmtune::train

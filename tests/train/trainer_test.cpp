@@ -1,0 +1,220 @@
+// The main job on small models: the reference trajectory, resume, export, and what goes wrong.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/cat.h"
+#include "base/exit_code.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "train/recipe_file.h"
+
+namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kGolden = std::string(GLMTUNE_FIXTURES) + "/golden/indexshare";
+
+class Trainer : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / cat("glmtune_trainer_", ::getpid());
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  int train(const std::string& yaml, const std::atomic<int>* stop = nullptr) {
+    const RecipeFile file =
+        parse_recipe(yaml, "test.yaml", {}, [](const std::string&) { return std::nullopt; });
+    TrainOptions options;
+    options.stop_signal = stop;
+    return run_training(file.recipe, options);
+  }
+
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+
+  // Ten steps on the reference batch, as golden.json's `train` describes them.
+  std::string golden_recipe(const std::string& out, const std::string& more = "") const {
+    return cat(R"(
+recipe: TrainFinetuneRecipeForNextTokenPrediction
+seed: 1
+step_scheduler: {global_batch_size: 1, local_batch_size: 1, max_steps: 10, num_epochs: 1, ckpt_every_steps: 100}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: )",
+               kGolden, R"(
+  torch_dtype: float32
+  latent_norm_eps: 1e-6
+dataset: {_target_: glmtune.PretokenizedDataset, path: )",
+               kGolden, R"(/golden.safetensors}
+dataloader: {_target_: torchdata.stateful_dataloader.StatefulDataLoader, shuffle: false}
+optimizer: {_target_: torch.optim.AdamW, lr: 1e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.01}
+clip_grad_norm: {max_norm: 1.0}
+checkpoint: {enabled: true, checkpoint_dir: )",
+               path(out), "}\n", more);
+  }
+
+  // Random ids in epochs of seven packs, shuffled, four packs a step (then three).
+  std::string mock_recipe(const std::string& out, int steps, int every,
+                          const std::string& more = "",
+                          const std::string& dtype = "float32") const {
+    return cat(R"(
+recipe: TrainFinetuneRecipeForNextTokenPrediction
+seed: 5
+step_scheduler: {global_batch_size: 4, local_batch_size: 2, max_steps: )",
+               steps, ", num_epochs: 10, ckpt_every_steps: ", every,
+               R"(, save_checkpoint_every_epoch: false}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: )",
+               kGolden, "\n  torch_dtype: ", dtype, R"(
+  gate_bias_update_factor: 1e-3
+dataset: {_target_: nemo_automodel.components.datasets.llm.mock_iterable_dataset.MockIterableDataset, vocab_size: 320, seq_len: 24, num_samples: 7}
+dataloader: {_target_: torchdata.stateful_dataloader.StatefulDataLoader, shuffle: true}
+optimizer: {_target_: torch.optim.AdamW, lr: 1e-3}
+lr_scheduler: {lr_warmup_steps: 2, lr_decay_style: cosine}
+checkpoint: {enabled: true, checkpoint_dir: )",
+               path(out), "}\n", more);
+  }
+
+  std::vector<io::Value> log(const std::string& out) const {
+    std::ifstream in(path(out) + "/training.jsonl");
+    std::vector<io::Value> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(io::parse_json(line, "log"));
+    return lines;
+  }
+
+  fs::path dir_;
+};
+
+std::string bytes(const std::string& path) {
+  return io::read_file(path);
+}
+
+TEST_F(Trainer, TenAdamwStepsFollowTheReference) {
+  ASSERT_EQ(train(golden_recipe("out")), 0);
+  const io::Value facts = io::read_json_file(kGolden + "/golden.json");
+  const io::Value& reference = *facts.find("train");
+  const std::vector<io::Value> lines = log("out");
+  ASSERT_EQ(lines.size(), 10U);
+  double worst_loss = 0, worst_norm = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const double loss = reference.find("losses")->as_array()[i].as_double();
+    const double norm = reference.find("grad_norms")->as_array()[i].as_double();
+    worst_loss = std::max(worst_loss, std::abs(lines[i].find("loss")->as_double() / loss - 1));
+    worst_norm = std::max(worst_norm, std::abs(lines[i].find("grad_norm")->as_double() / norm - 1));
+  }
+  EXPECT_LE(worst_loss, 1e-5);
+  EXPECT_LE(worst_norm, 5e-5);
+  RecordProperty("worst_loss", cat(worst_loss));
+  RecordProperty("worst_norm", cat(worst_norm));
+}
+
+TEST_F(Trainer, ActivationCheckpointingChangesNoBit) {
+  ASSERT_EQ(train(golden_recipe("plain")), 0);
+  ASSERT_EQ(train(golden_recipe("recompute", "distributed: {activation_checkpointing: true}\n")),
+            0);
+  EXPECT_EQ(bytes(path("plain/LATEST/state.safetensors")),
+            bytes(path("recompute/LATEST/state.safetensors")));
+}
+
+TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const std::string whole = cat("whole_", dtype), parts = cat("parts_", dtype);
+    ASSERT_EQ(train(mock_recipe(whole, 8, 100, "", dtype)), 0);
+    // Stops by a signal after the first checkpoint step's successor, then goes on.
+    std::atomic<int> stop{15};
+    for (int i = 0; i < 2; ++i)
+      ASSERT_EQ(train(mock_recipe(parts, 8, 100, "", dtype), &stop),
+                exit_status(ExitCode::kPreempted));
+    ASSERT_EQ(train(mock_recipe(parts, 8, 100, "", dtype)), 0);
+    EXPECT_EQ(bytes(path(whole + "/LATEST/state.safetensors")),
+              bytes(path(parts + "/LATEST/state.safetensors")));
+    const auto a = log(whole), b = log(parts);
+    ASSERT_EQ(a.size(), 8U);
+    ASSERT_EQ(b.size(), 8U);
+    for (std::size_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(*a[i].find("loss"), *b[i].find("loss")) << i;
+      EXPECT_EQ(*a[i].find("grad_norm"), *b[i].find("grad_norm")) << i;
+      EXPECT_EQ(*a[i].find("lr"), *b[i].find("lr")) << i;
+    }
+  }
+}
+
+TEST_F(Trainer, ZeroStepsLoadAndSaveTheSameTensorBytes) {
+  const std::string recipe = golden_recipe("out");
+  std::string zero = recipe;
+  zero.replace(zero.find("max_steps: 10"), 13, "max_steps: 0");
+  ASSERT_EQ(train(zero), 0);
+  const std::string saved = path("out/epoch_0_step_0/model/consolidated");
+  const auto before = io::SafetensorsFile::open(kGolden + "/model.safetensors");
+  const auto after = io::SafetensorsFile::open(saved + "/model.safetensors");
+  ASSERT_EQ(before.tensors().size(), after.tensors().size());
+  for (const io::TensorInfo& t : before.tensors()) {
+    std::vector<char> a(t.bytes()), b(t.bytes());
+    before.read_bytes(t, 0, a.data(), a.size());
+    after.read_bytes(after.at(t.name), 0, b.data(), b.size());
+    EXPECT_EQ(a, b) << t.name;
+  }
+}
+
+TEST_F(Trainer, TrainedExportDiffersOnlyWhereTrained) {
+  ASSERT_EQ(train(golden_recipe("out")), 0);
+  const auto before = io::SafetensorsFile::open(kGolden + "/model.safetensors");
+  const auto after =
+      io::SafetensorsFile::open(path("out/LATEST/model/consolidated/model.safetensors"));
+  for (const io::TensorInfo& t : before.tensors()) {
+    std::vector<char> a(t.bytes()), b(t.bytes());
+    before.read_bytes(t, 0, a.data(), a.size());
+    after.read_bytes(after.at(t.name), 0, b.data(), b.size());
+    const bool frozen = t.name.find(".indexer.") != std::string::npos ||
+                        t.name.ends_with("e_score_correction_bias");
+    EXPECT_EQ(a == b, frozen) << t.name;
+  }
+}
+
+TEST_F(Trainer, PublishedCheckpointIsNeverOverwritten) {
+  ASSERT_EQ(train(golden_recipe("out")), 0);
+  const std::string state = bytes(path("out/LATEST/state.safetensors"));
+  // The same command again: resumes at the end and has nothing left to do.
+  ASSERT_EQ(train(golden_recipe("out")), 0);
+  EXPECT_EQ(bytes(path("out/LATEST/state.safetensors")), state);
+}
+
+TEST_F(Trainer, NonfiniteLossStopsTheRunWithoutASave) {
+  std::string recipe = golden_recipe("out");
+  recipe.replace(recipe.find("lr: 1e-3"), 8, "lr: 1e30");
+  EXPECT_EQ(train(recipe), exit_status(ExitCode::kNonFinite));
+  EXPECT_FALSE(fs::exists(path("out/LATEST")));
+}
+
+TEST_F(Trainer, RetentionKeepsTheNewestCheckpoints) {
+  std::string recipe = mock_recipe("out", 6, 1);
+  recipe.replace(recipe.find("{enabled: true,"), 15, "{enabled: true, max_recent_checkpoints: 2,");
+  ASSERT_EQ(train(recipe), 0);
+  std::size_t folders = 0;
+  for (const auto& e : fs::directory_iterator(path("out")))
+    folders += e.is_directory() && !e.is_symlink() ? 1 : 0;
+  EXPECT_EQ(folders, 2U);
+}
+
+TEST_F(Trainer, UnwritableCheckpointFolderIsNamedBeforeTraining) {
+  std::ofstream(path("file")) << "not a folder";
+  try {
+    train(golden_recipe("file/below"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("file"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace glmtune::train
