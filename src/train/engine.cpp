@@ -21,7 +21,7 @@ Engine::Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings
       scratch_(std::make_unique<Arena>(0, settings.device)),
       loss_({1}, DType::kF64, settings.device) {
   ctx_.device = settings.device;
-  ctx_.target = settings.device;
+  ctx_.target = settings.device == Device::kMeta ? settings.target : settings.device;
   ctx_.saved = saved_.get();
   ctx_.scratch = scratch_.get();
   if (cuda_ == nullptr) return;

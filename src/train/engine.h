@@ -28,6 +28,7 @@ class Engine {
     Device device = Device::kCpu;
     bool gradients = false;
     bool expert_load = false;
+    Device target = Device::kCpu;  // on the meta device: what plan() plans for
   };
 
   Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings);

@@ -80,7 +80,8 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
   for (ops::AdamItem& item : items_)
     for (Tensor* t : {&item.m, &item.v, &item.remainder})
       if (t->defined()) {
-        t->data = memory_.data() + offsets[next++];
+        if (memory_.data() != nullptr) t->data = memory_.data() + offsets[next];
+        ++next;
         zero_bytes(*t);
       }
 }

@@ -1,0 +1,58 @@
+#include "train/memory_estimate.h"
+
+#include <algorithm>
+
+#include "models/glm_moe_dsa.h"
+#include "train/engine.h"
+#include "train/optimizer.h"
+
+namespace glmtune::train {
+namespace {
+
+// Bytes of one parameter with its gradient and optimizer state.
+struct StateBytes {
+  std::uint64_t weights = 0, gradients = 0, optimizer = 0;
+};
+
+StateBytes state_bytes(const nn::Parameter& p, const OptimizerSettings& optimizer) {
+  StateBytes s{.weights = p.value.bytes()};
+  if (!p.trainable) return s;
+  const auto n = static_cast<std::uint64_t>(p.value.count());
+  const DType t = p.value.dtype;
+  s.gradients = n * size_of(wide(t));
+  const bool low = t == DType::kBF16 && optimizer.master_weights == MasterWeights::kBf16;
+  s.optimizer = n * (size_of(low ? optimizer.exp_avg_dtype : wide(t)) +
+                     size_of(low ? optimizer.exp_avg_sq_dtype : wide(t)));
+  if (t == DType::kBF16 && !low) s.optimizer += n * size_of(DType::kU16);
+  return s;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
+                               std::int64_t row_tokens, const RankShares& shares, Device target) {
+  Engine engine(models::make_model(config, dtype, recipe.model.latent_norm_eps),
+                {.device = Device::kMeta, .gradients = true, .target = target});
+  MemoryEstimate e;
+  engine.model().visit_parameters([&](nn::Parameter& p) {
+    const StateBytes s = state_bytes(p, recipe.optimizer);
+    const bool expert = p.name.find(".mlp.experts.") != std::string::npos;
+    const auto ranks = static_cast<std::uint64_t>(
+        shares.pipeline_stages * (expert ? shares.expert_ranks : shares.dense_ranks));
+    e.parameters += p.value.count();
+    if (p.trainable) e.trained += p.value.count();
+    e.weights += s.weights / ranks;
+    e.gradients += s.gradients / ranks;
+    e.optimizer += s.optimizer / ranks;
+  });
+  const SampleRow row(std::max<std::int64_t>(1, row_tokens / shares.context_ranks));
+  models::PassOptions options{.backward = true};
+  if (recipe.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
+    options.recompute = models::Recompute::kFull;
+  const MemoryPlan plan = engine.plan(row.input(), options);
+  e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
+  e.scratch = plan.scratch;
+  return e;
+}
+
+}  // namespace glmtune::train

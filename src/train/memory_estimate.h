@@ -1,0 +1,32 @@
+#pragma once
+// What a run takes in memory, from a dry run on the meta device: no weights are needed.
+#include <cstdint>
+#include <optional>
+
+#include "models/glm_config.h"
+#include "tensor/tensor.h"
+#include "train/recipe.h"
+
+namespace glmtune::train {
+
+struct MemoryEstimate {
+  std::int64_t parameters = 0;  // in memory (layers, embedding, head; MTP layers are not loaded)
+  std::int64_t trained = 0;     // of these, with gradients
+  std::uint64_t weights = 0, gradients = 0, optimizer = 0;  // bytes, this rank's share
+  std::uint64_t saved = 0, scratch = 0;                     // bytes, activations of one row
+  std::uint64_t total() const { return weights + gradients + optimizer + saved + scratch; }
+};
+
+// ranks: how the state is shared out. One rank holds everything; with more, experts lie on
+// ep · ep_shard ranks, the rest on all data-parallel and context-parallel ranks, and pipeline
+// stages divide the layers evenly (a plan, not a measurement: stages differ).
+struct RankShares {
+  std::int64_t expert_ranks = 1, dense_ranks = 1, pipeline_stages = 1, context_ranks = 1;
+};
+
+// row_tokens: tokens of one micro-batch in one document, the costliest row. dtype: of the
+// parameters. target: the device whose scratch sizes count.
+MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
+                               std::int64_t row_tokens, const RankShares& shares, Device target);
+
+}  // namespace glmtune::train

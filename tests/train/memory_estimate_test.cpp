@@ -1,0 +1,43 @@
+#include "train/memory_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "models/glm_moe_dsa.h"
+#include "support/tiny_model.h"
+#include "train/engine.h"
+#include "train/optimizer.h"
+
+namespace glmtune::train {
+namespace {
+
+TEST(MemoryEstimate, EqualsWhatARunAllocates) {
+  const models::GlmConfig config = test::tiny_config();
+  Recipe recipe;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const MemoryEstimate e = estimate_memory(config, recipe, dtype, 37, {}, Device::kCpu);
+    Engine engine(models::make_model(config, dtype, 1e-5), {.gradients = true});
+    const Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
+    const SampleRow row(37);
+    engine.run(row.input(), {.backward = true});
+    EXPECT_EQ(e.saved, engine.peak().saved);
+    EXPECT_EQ(e.scratch, engine.peak().scratch);
+    // Buffers round each tensor up to 256 bytes.
+    const std::uint64_t tensors = 200;
+    EXPECT_LE(e.weights, engine.parameters().value_bytes());
+    EXPECT_GE(e.weights + 256 * tensors, engine.parameters().value_bytes());
+    EXPECT_LE(e.gradients, engine.parameters().gradient_bytes());
+    EXPECT_GE(e.optimizer + 3 * 256 * tensors, optimizer.state_bytes());
+  }
+}
+
+TEST(MemoryEstimate, SharesOfManyRanksAddUp) {
+  const models::GlmConfig config = test::tiny_config();
+  const Recipe recipe;
+  const auto one = estimate_memory(config, recipe, DType::kBF16, 16, {}, Device::kCpu);
+  const auto four = estimate_memory(config, recipe, DType::kBF16, 16,
+                                    {.expert_ranks = 4, .dense_ranks = 4}, Device::kCpu);
+  EXPECT_NEAR(static_cast<double>(four.optimizer), static_cast<double>(one.optimizer) / 4, 200);
+}
+
+}  // namespace
+}  // namespace glmtune::train
