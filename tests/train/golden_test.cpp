@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cuda/device.h"
 #include "io/json.h"
 #include "train/verify.h"
 
@@ -16,6 +17,10 @@ struct Case {
   const char* name;
   bool in_repository = false;
 };
+
+constexpr Case kCases[] = {
+    {"indexshare", true}, {"packed", true}, {"all_full"}, {"list"},       {"short"},
+    {"groups"},           {"nonorm"},       {"eps1e-5"},  {"kernel_dims"}};
 
 std::string folder_of(const Case& c) {
   if (c.in_repository) return std::string(GLMTUNE_FIXTURES) + "/golden/" + c.name;
@@ -46,17 +51,36 @@ TEST_P(Golden, AgreesWithTransformers) {
   RecordProperty("report", report.json());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, Golden,
-    testing::Combine(testing::Values(Case{"indexshare", true}, Case{"packed", true},
-                                     Case{"all_full"}, Case{"list"}, Case{"short"}, Case{"groups"},
-                                     Case{"nonorm"}, Case{"eps1e-5"}, Case{"kernel_dims"}),
-                     testing::Values(DType::kF32, DType::kF64)),
-    [](const auto& p) {
-      std::string name = std::get<0>(p.param).name;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name + "_" + std::string(name_of(std::get<1>(p.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Cases, Golden,
+                         testing::Combine(testing::ValuesIn(kCases),
+                                          testing::Values(DType::kF32, DType::kF64)),
+                         [](const auto& p) {
+                           std::string name = std::get<0>(p.param).name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name + "_" + std::string(name_of(std::get<1>(p.param)));
+                         });
+
+class GoldenCuda : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenCuda, AgreesWithTransformersInFloat32) {
+  std::string why;
+  if (cuda_device_count(&why) == 0) GTEST_SKIP() << why;
+  const std::string folder = folder_of(GetParam());
+  if (folder.empty()) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  const io::Value facts = io::read_json_file(folder + "/golden.json");
+  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  options.device = "cuda";
+  options.latent_norm_eps = facts.find("latent_norm_eps")->as_double();
+  const VerifyReport report = verify(options);
+  EXPECT_TRUE(report.ok()) << report.text();
+  RecordProperty("report", report.json());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenCuda, testing::ValuesIn(kCases), [](const auto& p) {
+  std::string name = p.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 TEST(Verify, WrongLatentEpsIsSeen) {
   const std::string folder = folder_of({"indexshare", true});
