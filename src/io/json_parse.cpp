@@ -9,37 +9,13 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/json.h"
+#include "io/utf8.h"
 
 namespace glmtune::io {
 namespace {
 
 constexpr int kMaxDepth = 512;
 constexpr std::size_t kHashKeysFrom = 32;  // members beyond which duplicates are looked up by hash
-
-// Bytes of the valid UTF-8 sequence at s[i], 0 when there is none (RFC 3629: no overlong forms, no
-// surrogates, nothing beyond U+10FFFF).
-std::size_t utf8_length(std::string_view s, std::size_t i) {
-  const auto byte = [&](std::size_t k) {
-    return i + k < s.size() ? static_cast<unsigned char>(s[i + k]) : 0U;
-  };
-  const auto continues = [&](std::size_t k) { return (byte(k) & 0xC0U) == 0x80U; };
-  const unsigned b0 = byte(0);
-  if (b0 < 0x80) return 1;
-  if (b0 >= 0xC2 && b0 <= 0xDF) return continues(1) ? 2 : 0;
-  if (b0 >= 0xE0 && b0 <= 0xEF) {
-    if (!continues(1) || !continues(2)) return 0;
-    if (b0 == 0xE0 && byte(1) < 0xA0) return 0;
-    if (b0 == 0xED && byte(1) > 0x9F) return 0;
-    return 3;
-  }
-  if (b0 >= 0xF0 && b0 <= 0xF4) {
-    if (!continues(1) || !continues(2) || !continues(3)) return 0;
-    if (b0 == 0xF0 && byte(1) < 0x90) return 0;
-    if (b0 == 0xF4 && byte(1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 void append_utf8(std::string& out, unsigned code) {
   const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };

@@ -1,0 +1,49 @@
+#pragma once
+// Parquet files, read row group by row group into objects as JSON would hold them: lists become
+// arrays, structs objects (a null stays a null member), maps with string keys objects; dates and
+// timestamps are their stored integers. Data pages of both versions; codecs none, snappy, gzip,
+// zstd. Binary columns that are not UTF-8, INT96, fixed-length bytes and decimals are refused by
+// name.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/files.h"
+#include "io/json.h"
+#include "io/parquet_format.h"
+
+namespace glmtune::io {
+
+namespace parquet {
+struct Node;
+}
+
+class ParquetFile {
+ public:
+  static ParquetFile open(const std::string& path);
+  ParquetFile(ParquetFile&&) noexcept;
+  ParquetFile& operator=(ParquetFile&&) noexcept;
+  ~ParquetFile();
+
+  const std::string& path() const { return file_.path(); }
+  std::int64_t rows() const { return metadata_.rows; }
+  std::size_t groups() const { return metadata_.groups.size(); }
+  std::int64_t rows_of_group(std::size_t group) const { return metadata_.groups[group].rows; }
+  std::vector<std::string> columns() const;  // names of the top level, in order
+
+  // The rows of one group, in order. Errors name file, row group and column.
+  std::vector<Value> read_group(std::size_t group) const;
+
+ private:
+  ParquetFile(ReadFile file, parquet::FileMetadata metadata);
+
+  ReadFile file_;
+  parquet::FileMetadata metadata_;
+  std::unique_ptr<parquet::Node> root_;
+};
+
+// Every row as a line of JSON.
+std::string parquet_to_json_lines(const std::string& path);
+
+}  // namespace glmtune::io

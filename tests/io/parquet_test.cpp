@@ -1,0 +1,156 @@
+#include "io/parquet.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "base/error.h"
+#include "io/codec.h"
+#include "io/parquet_encoding.h"
+#include "support/temp_folder.h"
+
+namespace glmtune::io {
+namespace {
+
+const std::string kFixtures = std::string(GLMTUNE_FIXTURES) + "/parquet/";
+
+std::vector<Value> json_lines(const std::string& text) {
+  std::vector<Value> rows;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) rows.push_back(parse_json(line, "expected"));
+  return rows;
+}
+
+std::vector<Value> all_rows(const std::string& path) {
+  const ParquetFile file = ParquetFile::open(path);
+  std::vector<Value> rows;
+  for (std::size_t g = 0; g < file.groups(); ++g) {
+    for (Value& v : file.read_group(g)) rows.push_back(std::move(v));
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(rows.size()), file.rows());
+  return rows;
+}
+
+void expect_same(const std::string& path, const std::string& expected) {
+  const std::vector<Value> want = json_lines(read_file(expected));
+  const std::vector<Value> got = all_rows(path);
+  ASSERT_EQ(got.size(), want.size()) << path;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(got[i], want[i]) << path << " row " << i << ": " << to_json(got[i]);
+  }
+}
+
+std::string message_of(const std::string& path) {
+  try {
+    (void)all_rows(path);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+// Written by pyarrow 26 from the rows of the .jsonl file beside them.
+TEST(Parquet, NestedRowsInEveryEncodingAndPageVersion) {
+  for (const char* name : {"nested.v1.snappy.parquet", "nested.v2.zstd.parquet",
+                           "nested.v1.gzip.plain.parquet", "nested.v2.none.delta.parquet"}) {
+    expect_same(kFixtures + name, kFixtures + "nested.jsonl");
+  }
+}
+
+TEST(Parquet, ScalarsOfEveryWidth) {
+  for (const char* name : {"scalars.v1.parquet", "scalars.v2.delta.parquet"}) {
+    expect_same(kFixtures + name, kFixtures + "scalars.jsonl");
+  }
+}
+
+TEST(Parquet, ColumnsAndLines) {
+  const ParquetFile file = ParquetFile::open(kFixtures + "nested.v1.snappy.parquet");
+  EXPECT_EQ(file.columns(),
+            (std::vector<std::string>{"id", "messages", "n", "x", "ok", "tags", "m"}));
+  EXPECT_EQ(file.groups(), 3U);
+  EXPECT_EQ(file.rows_of_group(2), 6);
+  EXPECT_EQ(json_lines(parquet_to_json_lines(file.path())),
+            json_lines(read_file(kFixtures + "nested.jsonl")));
+}
+
+TEST(Parquet, WhatIsNotReadIsNamed) {
+  const auto says = [](const std::string& path, const std::string& part) {
+    const std::string m = message_of(path);
+    EXPECT_EQ(m.rfind(path, 0), 0U) << m;
+    EXPECT_NE(m.find(part), std::string::npos) << m;
+  };
+  says(kFixtures + "binary.parquet", "column raw: a string is not UTF-8");
+  says(kFixtures + "decimal.parquet", "column price: ");
+  says(kFixtures + "brotli.parquet", "compression Brotli is not supported");
+  const TempFolder folder;
+  write_file(folder / "a", "PAR1");
+  says(folder / "a", "truncated");
+  write_file(folder / "a", "PAR1xxxxxxxxxxxxxxxx");
+  says(folder / "a", "must end in PAR1");
+  std::string bytes = read_file(kFixtures + "nested.v1.snappy.parquet");
+  bytes[24] = static_cast<char>(bytes[24] ^ 1);
+  write_file(folder / "a", bytes);
+  says(folder / "a", "checksum");
+}
+
+// Any damage ends in an Error or in other rows, never in a crash or a runaway allocation.
+TEST(Parquet, DamagedFilesEndInErrors) {
+  const TempFolder folder;
+  std::mt19937 random(7);
+  int refused = 0;
+  int total = 0;
+  for (const char* name : {"nested.v2.zstd.parquet", "nested.v2.none.delta.parquet",
+                           "nested.v1.gzip.plain.parquet", "scalars.v1.parquet"}) {
+    const std::string good = read_file(kFixtures + name);
+    for (int i = 0; i < 40; ++i, ++total) {
+      std::string bad = good;
+      const int changes = 1 + static_cast<int>(random() % 3);
+      for (int k = 0; k < changes; ++k) {
+        bad[random() % (bad.size() - 8)] = static_cast<char>(random());
+      }
+      std::ofstream(folder / "bad", std::ios::binary) << bad;
+      refused += message_of(folder / "bad") != "accepted" ? 1 : 0;
+    }
+  }
+  EXPECT_GT(refused, total / 4);
+}
+
+TEST(Parquet, HybridRunsAndGroups) {
+  // A run of 5 times 3, then one group of eight 2-bit values 0..3, 0..3.
+  const std::string bytes("\x0a\x03\x03\xe4\xe4", 5);
+  ByteReader in(bytes);
+  EXPECT_EQ(parquet::read_hybrid(in, 2, 13),
+            (std::vector<std::uint32_t>{3, 3, 3, 3, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
+  ByteReader again(bytes);
+  EXPECT_THROW((void)parquet::read_hybrid(again, 2, 14), Error);
+}
+
+// tulu-3's schema by two independent writers, against the JSON Lines they were made from.
+TEST(Parquet, RealChatRows) {
+  const char* shared = std::getenv("GLMTUNE_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  const std::string chat = std::string(shared) + "/data/chat/";
+  const auto rust = all_rows(chat + "tulu3_schema.snappy.parquet-rs.parquet");
+  EXPECT_EQ(rust.size(), 682U);
+  EXPECT_EQ(rust, all_rows(chat + "tulu3_schema.zstd.v2pages.parquet-rs.parquet"));
+  EXPECT_EQ(rust, all_rows(chat + "tulu3_schema.zstd.duckdb_v2.parquet"));
+  const auto small = all_rows(chat + "tulu3_schema.60rows.uncompressed.parquet");
+  ASSERT_EQ(small.size(), 60U);
+  EXPECT_TRUE(std::equal(small.begin(), small.end(), rust.begin()));
+}
+
+TEST(Codec, ZstdFilesOfSeveralFrames) {
+  const std::string bytes = read_file(kFixtures + "two_frames.zst");
+  EXPECT_TRUE(is_zstd(bytes));
+  EXPECT_EQ(unzstd(bytes, "f"), "hello\nworld\n");
+  EXPECT_THROW((void)unzstd(bytes.substr(0, bytes.size() - 2), "f"), Error);
+  EXPECT_THROW((void)unzstd_block("garbage", 10), Error);
+  EXPECT_THROW((void)unsnappy_block("garbage", 10), Error);
+  EXPECT_THROW((void)gunzip_block("garbage", 10), Error);
+}
+
+}  // namespace
+}  // namespace glmtune::io
