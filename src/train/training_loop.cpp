@@ -64,10 +64,10 @@ class Loop {
     StepResult r;
     r.step = step;
     r.epoch = at_.cursor.epoch;
-    std::vector<data::Pack> packs;
+    packs_.clear();
     for (const std::int64_t number : batch.packs) {
-      packs.push_back(p_.source.pack(number));
-      const data::Pack& pack = packs.back();
+      packs_.push_back(p_.source.pack(number));
+      const data::Pack& pack = packs_.back();
       r.tokens += pack.tokens();
       r.tokens_to_last_label += to_last_label(pack);
       r.label_tokens += pack.label_tokens();
@@ -78,7 +78,7 @@ class Loop {
       }
     }
     p_.engine.parameters().zero_gradients(p_.engine.context().stream);
-    if (r.label_tokens > 0) forward_backward(packs, r);
+    if (r.label_tokens > 0) forward_backward(r);
     update(r, step);
     at_.cursor = batch.after;
     at_.next_step = step + 1;
@@ -89,7 +89,8 @@ class Loop {
     return r;
   }
 
-  void forward_backward(const std::vector<data::Pack>& packs, StepResult& r) {
+  void forward_backward(StepResult& r) {
+    const std::vector<data::Pack>& packs = packs_;
     const auto local = static_cast<std::size_t>(p_.recipe.step_scheduler.local_batch_size);
     options_.grad_scale = 1.0 / static_cast<double>(r.label_tokens);
     for (std::size_t i = 0; i < packs.size(); i += local) {
@@ -129,18 +130,36 @@ class Loop {
       });
   }
 
-  std::string nonfinite_message(const StepResult& r) {
-    std::string where = "no single gradient";
-    bool found = false;
+  // Where the trouble begins: a parameter that is not finite itself, else the first layer whose
+  // output is not in another forward pass, else the first gradient.
+  std::string first_nonfinite() {
+    Context& ctx = p_.engine.context();
+    std::string parameter, gradient;
     p_.engine.model().visit_parameters([&](nn::Parameter& p) {
-      if (found || !p.grad.defined()) return;
-      if (p_.optimizer.all_finite(p_.engine.context(), p.grad)) return;
-      found = true;
-      where = p.name;
+      const auto bad = [&](const Tensor& t) {
+        return t.defined() && !p_.optimizer.all_finite(ctx, t);
+      };
+      if (parameter.empty() && bad(p.value)) parameter = p.name;
+      if (gradient.empty() && bad(p.grad)) gradient = p.name;
     });
+    if (!parameter.empty()) return "the parameter " + parameter + " is not finite itself";
+    std::int64_t layer = -1;
+    models::Probe probe;
+    probe.hidden = [&](std::int64_t n, Tensor x) {
+      if (layer < 0 && !p_.optimizer.all_finite(ctx, x)) layer = n;
+    };
+    for (const data::Pack& pack : packs_)
+      if (layer < 0) p_.engine.run(input(pack), {}, &probe);
+    (void)p_.engine.take_loss();
+    if (layer == 0) return "first in the embedding's output";
+    if (layer > 0) return cat("first in the output of layer ", layer - 1);
+    return gradient.empty() ? "every tensor by itself is finite"
+                            : "first in the gradient of " + gradient;
+  }
+
+  std::string nonfinite_message(const StepResult& r) {
     return cat("step ", r.step, ": rank 0: loss ", r.loss.value_or(0), ", gradient norm ",
-               r.grad_norm, ": not finite; first in the gradient of ", where,
-               "; the step was not applied");
+               r.grad_norm, ": not finite; ", first_nonfinite(), "; the step was not applied");
   }
 
   std::vector<ValidationResult> validate(const StepResult& step) {
@@ -161,6 +180,7 @@ class Loop {
   const LoopParts& p_;
   TrainingPosition& at_;
   models::PassOptions options_;
+  std::vector<data::Pack> packs_;  // of the step
   double last_end_ = 0;
   std::int64_t without_labels_ = 0, skipped_ = 0;
 };

@@ -1,0 +1,153 @@
+// The loop on packs made by hand: batches without labels, accumulation, gradients that are not
+// finite.
+#include "train/training_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "models/glm_moe_dsa.h"
+#include "support/tiny_model.h"
+
+namespace glmtune::train {
+namespace {
+
+class HandMadePacks : public data::PackSource {
+ public:
+  explicit HandMadePacks(std::vector<data::Pack> packs) : packs_(std::move(packs)) {}
+  std::optional<std::int64_t> size() const override {
+    return static_cast<std::int64_t>(packs_.size());
+  }
+  data::Pack pack(std::int64_t number) const override {
+    return packs_[static_cast<std::size_t>(number)];
+  }
+  std::int64_t max_tokens() const override { return 32; }
+  std::string fingerprint() const override { return "hand"; }
+  const data::DataSummary& summary() const override { return summary_; }
+  std::string where(std::int64_t, std::int64_t) const override { return "test"; }
+
+ private:
+  std::vector<data::Pack> packs_;
+  data::DataSummary summary_;
+};
+
+data::Pack pack(std::int32_t length, std::uint64_t seed, bool labelled = true) {
+  const test::TinyRow row = test::random_row({length, 3}, 19, seed);
+  data::Pack p{.ids = row.ids, .labels = row.labels, .bounds = row.cu_seqlens};
+  if (!labelled) std::fill(p.labels.begin(), p.labels.end(), data::kNoLabel);
+  return p;
+}
+
+// Runs one epoch over `packs`, `global` a step; gives what on_step saw and the final parameters.
+struct Outcome {
+  ExitCode code = ExitCode::kOk;
+  std::vector<StepResult> steps;
+  std::vector<std::string> messages;
+  std::vector<double> parameters;
+};
+
+Outcome run(std::vector<data::Pack> packs, std::int64_t global, std::int64_t local,
+            NonfinitePolicy policy = NonfinitePolicy::kStop, double poison = 0) {
+  Recipe recipe;
+  recipe.step_scheduler.global_batch_size = global;
+  recipe.step_scheduler.local_batch_size = local;
+  recipe.step_scheduler.num_epochs = 1;
+  recipe.step_scheduler.ckpt_every_steps = 1000;
+  recipe.step_scheduler.save_checkpoint_every_epoch = false;
+  recipe.nonfinite_policy = policy;
+  recipe.optimizer.lr = 0.01;
+  const HandMadePacks source(std::move(packs));
+  const data::PackSampler sampler(
+      source.size(),
+      {.global_batch_size = global, .seed = 1, .shuffle = false, .drop_last = false});
+  Engine engine(models::make_model(test::tiny_config(), DType::kF64, 1e-5), {.gradients = true});
+  test::randomize(engine.model(), 3);
+  if (poison != 0)
+    engine.model().visit_parameters([&](nn::Parameter& p) {
+      if (p.name == "model.layers.1.self_attn.o_proj.weight") p.value.as<double>()[0] = poison;
+    });
+  Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
+  const StepScheduler scheduler(recipe.step_scheduler, 1, sampler.steps_per_epoch());
+  const LrSchedule schedule(recipe.optimizer.lr, 0);
+  std::vector<ValidationSet> none;
+  TrainingPosition position;
+  Outcome outcome;
+  outcome.code =
+      run_loop({.engine = engine,
+                .optimizer = optimizer,
+                .source = source,
+                .sampler = sampler,
+                .validation = none,
+                .scheduler = scheduler,
+                .lr_schedule = schedule,
+                .recipe = recipe,
+                .stop_signal = nullptr,
+                .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
+                .on_validation = [](const ValidationResult&) {},
+                .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
+                .count_flops = {},
+                .save = [](const TrainingPosition&, std::int64_t, const StepResult&,
+                           const std::vector<ValidationResult>&, bool) {}},
+               position);
+  engine.model().visit_parameters([&](nn::Parameter& p) {
+    if (p.value.dtype != DType::kF64) return;
+    outcome.parameters.insert(outcome.parameters.end(), p.value.as<double>(),
+                              p.value.as<double>() + p.value.count());
+  });
+  return outcome;
+}
+
+TEST(TrainingLoop, BatchWithoutLabelsLeavesTheWeightsAndLogsNoLoss) {
+  const Outcome with = run({pack(9, 1), pack(7, 2, false)}, 1, 1);
+  const Outcome alone = run({pack(9, 1)}, 1, 1);
+  ASSERT_EQ(with.steps.size(), 2U);
+  EXPECT_FALSE(with.steps[1].loss.has_value());
+  EXPECT_FALSE(with.steps[1].applied);
+  EXPECT_EQ(with.steps[1].label_tokens, 0);
+  EXPECT_EQ(with.parameters, alone.parameters);
+  ASSERT_EQ(with.messages.size(), 1U);
+  EXPECT_NE(with.messages[0].find("no token"), std::string::npos);
+}
+
+// recipes: the same packs in other micro-batches give the same step.
+TEST(TrainingLoop, AccumulationDoesNotChangeTheStep) {
+  const std::vector<data::Pack> packs{pack(9, 1), pack(4, 2), pack(12, 3, false), pack(6, 4)};
+  const Outcome one = run(packs, 4, 4), four = run(packs, 4, 1), two = run(packs, 4, 2);
+  for (const Outcome* other : {&four, &two}) {
+    EXPECT_NEAR(*other->steps[0].loss, *one.steps[0].loss, 1e-12);
+    EXPECT_NEAR(other->steps[0].grad_norm, one.steps[0].grad_norm, 1e-10);
+    for (std::size_t i = 0; i < one.parameters.size(); ++i)
+      EXPECT_NEAR(other->parameters[i], one.parameters[i], 1e-8);
+  }
+}
+
+TEST(TrainingLoop, LastBatchOfAnEpochIsDividedByItsOwnLabels) {
+  const Outcome o = run({pack(9, 1), pack(4, 2), pack(6, 3)}, 2, 1);
+  ASSERT_EQ(o.steps.size(), 2U);
+  EXPECT_EQ(o.steps[1].label_tokens, pack(6, 3).label_tokens());
+  EXPECT_GT(*o.steps[1].loss, 1.0);
+}
+
+TEST(TrainingLoop, NonfiniteStopsBeforeTheStepAndNamesATensor) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kStop, nan);
+  EXPECT_EQ(o.code, ExitCode::kNonFinite);
+  EXPECT_EQ(o.steps.size(), 1U);
+  ASSERT_FALSE(o.messages.empty());
+  EXPECT_NE(o.messages[0].find("parameter model.layers.1.self_attn.o_proj.weight"),
+            std::string::npos)
+      << o.messages[0];
+}
+
+TEST(TrainingLoop, NonfiniteSkipPolicyGoesOnWithTheWeightsUnchanged) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kSkip, nan);
+  EXPECT_EQ(o.code, ExitCode::kOk);
+  ASSERT_EQ(o.steps.size(), 2U);
+  EXPECT_FALSE(o.steps[1].applied);
+  EXPECT_NE(o.messages[1].find("(2 so far)"), std::string::npos) << o.messages[1];
+}
+
+}  // namespace
+}  // namespace glmtune::train
