@@ -1,17 +1,52 @@
 #include "data/dataset.h"
 
+#include <algorithm>
+
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/chat_dataset.h"
 #include "data/mock_dataset.h"
+#include "data/packed_dataset.h"
 #include "data/pretokenized_dataset.h"
+#include "data/text_dataset.h"
 
 namespace glmtune::data {
 namespace {
 
 class Opener {
  public:
-  Opener(const PackingSettings& packing, const TextTools& tools)
-      : packing_(packing), tools_(tools) {}
+  Opener(const PackingSettings& packing, const TextTools& tools, const Progress& progress)
+      : packing_(packing), tools_(tools), progress_(progress) {}
+
+  std::unique_ptr<PackSource> operator()(ChatSettings settings) const {
+    limit(settings.seq_length, settings.too_long);
+    return packed(std::make_unique<ChatSamples>(settings, tools_));
+  }
+
+  std::unique_ptr<PackSource> operator()(const HellaSwagSettings& settings) const {
+    return packed(std::make_unique<PromptSamples>(
+        PromptSamples::Settings{.paths = settings.paths, .rows = settings.rows, .seq_length = {}},
+        hellaswag_reader(), tools_));
+  }
+
+  std::unique_ptr<PackSource> operator()(const SquadSettings& settings) const {
+    if (settings.use_chat_template || !settings.chat_template.empty()) {
+      ChatSettings chat;
+      chat.chat_template = settings.chat_template;
+      return conversations(settings, squad_reader(), chat);
+    }
+    return prompts(settings, squad_reader(), true);
+  }
+
+  std::unique_ptr<PackSource> operator()(const ColumnMappedSettings& settings) const {
+    if (!settings.use_hf_chat_template) {
+      return prompts(settings, column_reader(settings), settings.answer_only_loss_mask);
+    }
+    check(settings.answer_only_loss_mask,
+          "dataset.answer_only_loss_mask: false cannot be had with use_hf_chat_template: true; "
+          "conversations are trained on the answer only");
+    return conversations(settings, column_reader(settings), {});
+  }
 
   std::unique_ptr<PackSource> operator()(const MockSettings& settings) const {
     not_packed("mock");
@@ -23,12 +58,48 @@ class Opener {
     return std::make_unique<PretokenizedDataset>(settings, tools_.vocab_size);
   }
 
-  template <class Settings>
-  std::unique_ptr<PackSource> operator()(const Settings& /*settings*/) const {
-    fail("dataset: this kind of data set cannot be read yet");
+ private:
+  // Samples to be cut are cut where the pack ends if that comes first, instead of being dropped.
+  void limit(std::optional<std::int64_t>& seq_length, TooLong policy) const {
+    if (policy != TooLong::kTruncate || packing_.packed_sequence_size <= 0) return;
+    seq_length =
+        std::min(seq_length.value_or(packing_.packed_sequence_size), packing_.packed_sequence_size);
   }
 
- private:
+  std::unique_ptr<PackSource> packed(std::unique_ptr<SampleMaker> samples) const {
+    return std::make_unique<PackedDataset>(std::move(samples), packing_, tools_.vocab_size,
+                                           progress_);
+  }
+
+  template <class Settings>
+  std::unique_ptr<PackSource> prompts(const Settings& from, ReadPrompt read,
+                                      bool answer_only) const {
+    PromptSamples::Settings settings{.paths = from.paths,
+                                     .rows = from.rows,
+                                     .seq_length = from.seq_length,
+                                     .too_long = from.too_long,
+                                     .answer_only = answer_only,
+                                     .end_with_eos = true};
+    limit(settings.seq_length, settings.too_long);
+    return packed(std::make_unique<PromptSamples>(settings, std::move(read), tools_));
+  }
+
+  template <class Settings>
+  std::unique_ptr<PackSource> conversations(const Settings& from, ReadPrompt read,
+                                            ChatSettings settings) const {
+    settings.paths = from.paths;
+    settings.rows = from.rows;
+    settings.seq_length = from.seq_length;
+    settings.too_long = from.too_long;
+    limit(settings.seq_length, settings.too_long);
+    return packed(std::make_unique<ChatSamples>(
+        settings, tools_,
+        [read = std::move(read)](const io::Value& row, const std::string& where,
+                                 const ChatRowOptions&) {
+          return as_conversation(read(row, where));
+        }));
+  }
+
   void not_packed(const char* kind) const {
     if (packing_.packed_sequence_size > 0) {
       fail(cat("packed_sequence.packed_sequence_size ", packing_.packed_sequence_size,
@@ -38,14 +109,15 @@ class Opener {
 
   const PackingSettings& packing_;
   const TextTools& tools_;
+  const Progress& progress_;
 };
 
 }  // namespace
 
 std::unique_ptr<PackSource> open_dataset(const DatasetSettings& settings,
                                          const PackingSettings& packing, const TextTools& tools,
-                                         const Progress& /*progress*/) {
-  return std::visit(Opener(packing, tools), settings);
+                                         const Progress& progress) {
+  return std::visit(Opener(packing, tools, progress), settings);
 }
 
 }  // namespace glmtune::data

@@ -1,0 +1,179 @@
+#include "data/chat_dataset.h"
+
+#include <algorithm>
+
+#include "base/cat.h"
+#include "base/error.h"
+
+namespace glmtune::data {
+namespace {
+
+using io::Value;
+
+constexpr const char* kBadRow = "bad row (skip_invalid_samples)";
+
+std::shared_ptr<const text::ChatTemplate> choose_template(const ChatSettings& settings,
+                                                          const TextTools& tools) {
+  if (!settings.chat_template.empty()) {
+    return std::make_shared<text::ChatTemplate>(
+        text::ChatTemplate::parse(settings.chat_template, "dataset.chat_template"));
+  }
+  check(tools.chat_template != nullptr,
+        "dataset: the checkpoint has no chat template (chat_template.jinja, or chat_template in "
+        "tokenizer_config.json); give one with dataset.chat_template");
+  return tools.chat_template;
+}
+
+// The context variables of transformers beside the conversation: special tokens and the recipe's.
+Value template_options(const ChatSettings& settings, const text::Tokenizer& tokenizer) {
+  Value options{Value::Object{}};
+  const auto set = [&](const char* name, const std::string& token) {
+    if (!token.empty()) options.set(name, token);
+  };
+  set("bos_token", tokenizer.bos_token());
+  set("eos_token", tokenizer.eos_token());
+  set("pad_token", tokenizer.pad_token());
+  if (!settings.chat_template_kwargs.is_object()) {
+    fail(cat("dataset.chat_template_kwargs: expected a map, found ",
+             settings.chat_template_kwargs.kind_name()));
+  }
+  for (const auto& [key, value] : settings.chat_template_kwargs.as_object()) {
+    if (key == "messages" || key == "tools" || key == "add_generation_prompt") {
+      fail(cat("dataset.chat_template_kwargs.", key, ": comes from the data, not the recipe"));
+    }
+    options.set(key, value);
+  }
+  return options;
+}
+
+bool role_is(const Value& message, const char* role) {
+  return *message.find("role") == Value(role);
+}
+
+}  // namespace
+
+ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read)
+    : settings_(settings),
+      read_(std::move(read)),
+      tokenizer_(tools.tokenizer),
+      template_(choose_template(settings, tools)),
+      rows_(settings.paths, settings.rows) {
+  check(tokenizer_ != nullptr, "dataset: chat data need a tokenizer");
+  if (settings_.seq_length && *settings_.seq_length < 1) {
+    fail(cat("dataset.seq_length: must be at least 1, found ", *settings_.seq_length));
+  }
+  options_ = template_options(settings_, *tokenizer_);
+  row_options_.template_reads_tool_references = template_->mentions("tool_reference");
+  frame_ = probe_turns(*template_, *tokenizer_, options_);
+  for (const auto& [key, value] : settings_.chat_template_kwargs.as_object()) {
+    if (!template_->mentions(key)) {
+      add_count(notes_, cat("chat_template_kwargs.", key, " is never read by the chat template"));
+    }
+  }
+  if (!template_->has_generation_blocks() && !frame_.closes_turns && frame_.stop_before_user < 0) {
+    add_count(notes_, "the chat template ends turns with no token that could be trained as a stop");
+  }
+}
+
+Value ChatSamples::context(const ChatRow& row) const {
+  Value context{Value::Object{}};
+  context.set("messages", Value(row.messages));
+  context.set("tools", row.tools);
+  context.set("documents", Value());
+  context.set("add_generation_prompt", false);
+  for (const auto& [key, value] : options_.as_object()) context.set(key, value);
+  return context;
+}
+
+void ChatSamples::note_unused(const ChatRow& row, std::vector<Count>& notes) const {
+  for (const std::string& column : row.columns) {
+    add_count(notes, cat("column \"", column, "\" is not used"));
+  }
+  for (const Value& message : row.messages) {
+    for (const auto& [key, value] : message.as_object()) {
+      if (key == "role" || key == "content" || template_->mentions(key)) continue;
+      add_count(notes, cat("message field \"", key, "\" is not used by the chat template"));
+    }
+  }
+  if (!row.tools.is_null() && !template_->mentions("tools")) {
+    add_count(notes, "tools are not used by the chat template");
+  }
+}
+
+Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
+  const std::string where = rows_.where(row);
+  const ChatRow chat = read_(rows_.row(row), where, row_options_);
+  Sample sample;
+  sample.notes = chat.notes;
+  sample.dropped = chat.dropped;
+  if (!sample.dropped.empty()) return sample;
+  note_unused(chat, sample.notes);
+  if (std::none_of(chat.messages.begin(), chat.messages.end(),
+                   [](const Value& m) { return role_is(m, "assistant"); })) {
+    sample.dropped = "no assistant turn";
+    sample.invalid = true;
+    return sample;
+  }
+  if (!role_is(chat.messages.back(), "assistant")) {
+    add_count(sample.notes, "conversations that do not end with an assistant turn");
+  }
+  text::Rendered rendered;
+  try {
+    rendered = template_->render(context(chat));
+  } catch (const text::TemplateError& e) {
+    fail(cat(where, ": the chat template refuses this conversation: ", e.what()));
+  }
+  const auto encoded = text::encode_rendered(
+      *tokenizer_, rendered, cache, {.allow_control_tokens = settings_.allow_control_tokens});
+  if (encoded.control_spellings > 0) {
+    add_count(sample.notes, "spellings of control tokens in texts, encoded as ordinary text",
+              static_cast<std::int64_t>(encoded.control_spellings));
+  }
+  ChatLabels labels;
+  try {
+    labels = label_chat(rendered, encoded.tokens, chat.messages, frame_, *tokenizer_, settings_,
+                        template_->has_generation_blocks());
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    fail(cat(where, ": ", e.what()));
+  }
+  for (const Count& c : labels.notes) add_count(sample.notes, c.what, c.count);
+  sample.ids = encoded.tokens.ids;
+  sample.labels = std::move(labels.labels);
+  return sample;
+}
+
+Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
+  Sample sample;
+  try {
+    sample = make(row, cache);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    if (!settings_.skip_invalid_samples) throw;
+    sample = {};
+    sample.dropped = kBadRow;
+    sample.invalid = true;
+    sample.problem = e.what();
+    return sample;
+  }
+  fit(sample, settings_.seq_length, settings_.too_long, rows_.where(row));
+  return sample;
+}
+
+void ChatSamples::add_to(ContentHash& hash) const {
+  rows_.add_to(hash);
+  hash.add(template_->source());
+  hash.add(io::to_json(options_));
+  hash.add(settings_.seq_length.value_or(-1));
+  hash.add(static_cast<std::int64_t>(settings_.too_long));
+  for (const bool b : {settings_.mask_reasoning_content, settings_.mask_history,
+                       settings_.mask_empty_think, settings_.supervise_role_header,
+                       settings_.supervise_next_role, settings_.supervise_last_stop,
+                       settings_.allow_control_tokens, settings_.skip_invalid_samples}) {
+    hash.add(static_cast<std::int64_t>(b));
+  }
+}
+
+}  // namespace glmtune::data

@@ -1,0 +1,52 @@
+#pragma once
+// ChatDataset: conversations, rendered by the checkpoint's chat template, tokenised and labelled.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/chat_labels.h"
+#include "data/chat_row.h"
+#include "data/dataset.h"
+#include "data/rows.h"
+#include "data/sample.h"
+#include "data/settings.h"
+#include "text/chat_template.h"
+#include "text/encode_rendered.h"
+#include "text/tokenizer.h"
+
+namespace glmtune::data {
+
+// Turns a row into a conversation; by default read_chat_row.
+using ReadChat =
+    std::function<ChatRow(const io::Value& row, const std::string& where, const ChatRowOptions&)>;
+
+class ChatSamples : public SampleMaker {
+ public:
+  ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = read_chat_row);
+
+  std::int64_t size() const override { return rows_.size(); }
+  Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
+  std::string where(std::int64_t row) const override { return rows_.where(row); }
+  void add_to(ContentHash& hash) const override;
+  double max_dropped_fraction() const override { return settings_.max_dropped_fraction; }
+  std::vector<Count> notes() const override { return notes_; }
+
+  const TurnFrame& frame() const { return frame_; }
+
+ private:
+  Sample make(std::int64_t row, text::EncodeCache& cache) const;
+  io::Value context(const ChatRow& row) const;
+  void note_unused(const ChatRow& row, std::vector<Count>& notes) const;
+
+  ChatSettings settings_;
+  ReadChat read_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::ChatTemplate> template_;
+  Rows rows_;
+  io::Value options_;  // template variables beside messages and tools
+  ChatRowOptions row_options_;
+  TurnFrame frame_;
+  std::vector<Count> notes_;
+};
+
+}  // namespace glmtune::data

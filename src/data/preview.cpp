@@ -1,0 +1,157 @@
+#include "data/preview.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/cat.h"
+#include "text/tokenizer.h"
+
+namespace glmtune::data {
+namespace {
+
+constexpr std::string_view kReset = "\x1b[0m";
+// [trained on][shade]
+constexpr std::array<std::array<std::string_view, 2>, 2> kShades{
+    {{"\x1b[90m", "\x1b[37m"}, {"\x1b[30;42m", "\x1b[30;102m"}}};
+constexpr std::string_view kOpen = "⟦";
+constexpr std::string_view kClose = "⟧";
+
+// Bytes missing at the end of `s` to complete its last UTF-8 character.
+std::size_t missing_bytes(std::string_view s) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, s.size()); ++back) {
+    const auto c = static_cast<unsigned char>(s[s.size() - back]);
+    if (c < 0x80) return 0;
+    if (c < 0xC0) continue;
+    const std::size_t length = c >= 0xF0 ? 4U : c >= 0xE0 ? 3U : 2U;
+    return length > back ? length - back : 0;
+  }
+  return 0;
+}
+
+// Control characters would act on the terminal; they are shown as escapes.
+std::string printable(std::string_view s) {
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  for (const char c : s) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u == '\n' || u == '\t' || (u >= 0x20 && u != 0x7F)) {
+      out += c;
+    } else {
+      out += "\\x";
+      out += kHex[u >> 4U];
+      out += kHex[u & 15U];
+    }
+  }
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(const text::Tokenizer* tokenizer, bool color) : tokenizer_(tokenizer), color_(color) {}
+
+  void token(std::int32_t id, bool target) {
+    const std::string bytes = text(id);
+    // A character that several tokens share is shown as one piece, under the first one's mark.
+    if (!held_.empty()) {
+      held_ += bytes;
+      if (missing_bytes(held_) == 0) release();
+      return;
+    }
+    held_ = bytes;
+    held_target_ = target;
+    if (missing_bytes(held_) == 0) release();
+  }
+
+  std::string finish() {
+    release();
+    if (open_) out_ += kClose;
+    open_ = false;
+    if (color_) out_ += kReset;
+    return std::move(out_);
+  }
+
+ private:
+  std::string text(std::int32_t id) const {
+    if (tokenizer_ == nullptr) return cat(id, " ");
+    if (id < 0 || id >= tokenizer_->vocab_size()) return cat("<id ", id, ">");
+    return std::string(tokenizer_->token_bytes(id));
+  }
+
+  void release() {
+    if (held_.empty()) return;
+    const std::string shown = printable(held_);
+    held_.clear();
+    if (color_) {
+      shade_ ^= 1U;
+      // Colour must not run over line ends: a terminal would fill the rest of the line.
+      std::size_t at = 0;
+      while (at < shown.size()) {
+        const std::size_t line = std::min(shown.find('\n', at), shown.size());
+        out_ += kShades[held_target_ ? 1 : 0][shade_];
+        out_ += line == at && line < shown.size() ? std::string("↵") : shown.substr(at, line - at);
+        out_ += kReset;
+        if (line < shown.size()) out_ += '\n';
+        at = line + 1;
+      }
+      return;
+    }
+    if (held_target_ != open_) out_ += held_target_ ? kOpen : kClose;
+    open_ = held_target_;
+    out_ += shown;
+  }
+
+  const text::Tokenizer* tokenizer_;
+  bool color_;
+  bool open_ = false;
+  bool held_target_ = false;
+  std::size_t shade_ = 0;
+  std::string held_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string preview_document(const Pack& pack, std::int64_t document,
+                             const text::Tokenizer* tokenizer, const PreviewOptions& options) {
+  const auto begin = static_cast<std::size_t>(pack.bounds[static_cast<std::size_t>(document)]);
+  const auto end = static_cast<std::size_t>(pack.bounds[static_cast<std::size_t>(document) + 1]);
+  const std::size_t shown = std::min(
+      end, begin + static_cast<std::size_t>(std::max<std::int64_t>(1, options.max_tokens)));
+  Writer writer(tokenizer, options.color);
+  for (std::size_t t = begin; t < shown; ++t) {
+    writer.token(pack.ids[t], t > begin && pack.labels[t - 1] != kNoLabel);
+  }
+  std::string out = writer.finish();
+  if (shown < end) return out + cat("\n... and ", end - shown, " tokens more");
+  if (pack.labels[end - 1] != kNoLabel) {
+    Writer stop(tokenizer, options.color);
+    stop.token(pack.labels[end - 1], true);
+    out += " then " + stop.finish();
+  }
+  return out;
+}
+
+std::string preview(const PackSource& source, const text::Tokenizer* tokenizer,
+                    const PreviewOptions& options) {
+  std::string out = options.color ? cat(kShades[1][0], "trained on", kReset, " ", kShades[0][0],
+                                        "shown, not trained on", kReset, "\n")
+                                  : cat(kOpen, "trained on", kClose, ", the rest is shown only\n");
+  std::int64_t last = options.first + options.packs;
+  if (source.size()) last = std::min(last, *source.size());
+  for (std::int64_t p = options.first; p < last; ++p) {
+    const Pack pack = source.pack(p);
+    out += cat("\npack ", p, ": ", pack.documents(),
+               pack.documents() == 1 ? " document, " : " documents, ", pack.tokens(), " tokens, ",
+               pack.label_tokens(), " trained on\n");
+    for (std::int64_t d = 0; d < pack.documents(); ++d) {
+      const auto length =
+          pack.bounds[static_cast<std::size_t>(d) + 1] - pack.bounds[static_cast<std::size_t>(d)];
+      out += cat("-- ", source.where(p, d), ", ", length, " tokens\n");
+      out += preview_document(pack, d, tokenizer, options) + "\n";
+    }
+  }
+  return out + "\n" + source.summary().text();
+}
+
+}  // namespace glmtune::data

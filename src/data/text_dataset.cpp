@@ -1,0 +1,170 @@
+#include "data/text_dataset.h"
+
+#include <charconv>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "text/tokenizer.h"
+
+namespace glmtune::data {
+namespace {
+
+using io::Value;
+
+const Value& column(const Value& row, const std::string& name, const std::string& where) {
+  if (const Value* v = row.find(name)) return *v;
+  std::string keys;
+  for (const auto& [key, value] : row.as_object()) keys += (keys.empty() ? "" : ", ") + key;
+  fail(cat(where, ": column \"", name, "\" is missing; the row's columns: ", keys));
+}
+
+// Text, or a number or bool as JSON spells it; null is empty.
+std::string text_of(const Value& row, const std::string& name, const std::string& where) {
+  const Value& v = column(row, name, where);
+  if (v.is_string()) return v.as_string();
+  if (v.is_null()) return "";
+  if (v.is_number() || v.is_bool()) return io::to_json(v);
+  fail(cat(where, ": column \"", name, "\": expected text, found ", v.kind_name()));
+}
+
+PromptAndAnswer read_hellaswag(const Value& row, const std::string& where) {
+  PromptAndAnswer out;
+  out.prompt = out.question = text_of(row, "ctx", where);
+  const Value& endings = column(row, "endings", where);
+  if (!endings.is_array()) {
+    fail(cat(where, ": column \"endings\": expected a list, found ", endings.kind_name()));
+  }
+  const std::string label = text_of(row, "label", where);
+  if (label.empty()) {
+    out.dropped = "no label";
+    return out;
+  }
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), index);
+  if (error != std::errc() || end != label.data() + label.size() || index >= endings.size()) {
+    fail(cat(where, ": column \"label\": expected a number below ", endings.size(), ", found \"",
+             label.substr(0, 40), "\""));
+  }
+  const Value& ending = endings.as_array()[index];
+  if (!ending.is_string()) fail(cat(where, ": endings[", index, "]: expected text"));
+  out.answer = ending.as_string();
+  return out;
+}
+
+std::string trim(const std::string& s) {
+  const std::size_t first = s.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return "";
+  return s.substr(first, s.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+PromptAndAnswer read_squad(const Value& row, const std::string& where) {
+  PromptAndAnswer out;
+  out.context = text_of(row, "context", where);
+  out.question = text_of(row, "question", where);
+  out.prompt = cat("Context: ", out.context, " Question: ", out.question, " Answer: ");
+  const Value& answers = column(row, "answers", where);
+  const Value* texts = answers.is_object() ? answers.find("text") : nullptr;
+  if (texts == nullptr || !texts->is_array()) {
+    fail(cat(where, ": column \"answers\": expected {\"text\": [...]}, found ",
+             answers.kind_name()));
+  }
+  if (texts->size() == 0) {
+    out.dropped = "no answer";
+    return out;
+  }
+  const Value& first = texts->as_array().front();
+  if (!first.is_string()) fail(cat(where, ": answers.text[0]: expected text"));
+  out.answer = trim(first.as_string());
+  return out;
+}
+
+}  // namespace
+
+ReadPrompt hellaswag_reader() {
+  return read_hellaswag;
+}
+
+ReadPrompt squad_reader() {
+  return read_squad;
+}
+
+ReadPrompt column_reader(const ColumnMappedSettings& settings) {
+  bool has_answer = false;
+  bool has_prompt = false;
+  for (const auto& [role, name] : settings.column_mapping) {
+    if (role != "context" && role != "question" && role != "answer") {
+      fail(cat("dataset.column_mapping.", role, ": known roles are context, question, answer"));
+    }
+    (role == "answer" ? has_answer : has_prompt) = true;
+  }
+  check(has_answer && has_prompt,
+        "dataset.column_mapping: needs answer, and context or question or both");
+  return [mapping = settings.column_mapping](const Value& row, const std::string& where) {
+    PromptAndAnswer out;
+    for (const auto& [role, name] : mapping) {
+      (role == "answer"    ? out.answer
+       : role == "context" ? out.context
+                           : out.question) = text_of(row, name, where);
+    }
+    for (const std::string* part : {&out.context, &out.question}) {
+      if (!part->empty()) out.prompt += *part + " ";
+    }
+    if (out.answer.empty()) out.dropped = "no answer";
+    return out;
+  };
+}
+
+ChatRow as_conversation(const PromptAndAnswer& row) {
+  ChatRow out;
+  out.dropped = row.dropped;
+  const auto add = [&](const char* role, const std::string& text) {
+    Value message{Value::Object{}};
+    message.set("role", role);
+    message.set("content", text);
+    out.messages.push_back(std::move(message));
+  };
+  if (!row.context.empty()) add("system", row.context);
+  if (!row.question.empty()) add("user", row.question);
+  add("assistant", row.answer);
+  return out;
+}
+
+PromptSamples::PromptSamples(const Settings& settings, ReadPrompt read, const TextTools& tools)
+    : settings_(settings),
+      read_(std::move(read)),
+      tokenizer_(tools.tokenizer),
+      rows_(settings.paths, settings.rows) {
+  check(tokenizer_ != nullptr, "dataset: text data need a tokenizer");
+  if (settings_.end_with_eos) eos_ = tokenizer_->eos_token_id().value_or(kNoLabel);
+}
+
+Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
+  const std::string where = rows_.where(row);
+  const PromptAndAnswer pair = read_(rows_.row(row), where);
+  Sample sample;
+  sample.dropped = pair.dropped;
+  if (!sample.dropped.empty()) return sample;
+  text::Encoding tokens;
+  tokenizer_->encode(pair.prompt, {}, cache, tokens);
+  const std::size_t prompt = settings_.answer_only ? tokens.ids.size() : 0;
+  tokenizer_->encode(pair.answer, {}, cache, tokens);
+  sample.ids = std::move(tokens.ids);
+  const std::size_t n = sample.ids.size();
+  sample.labels.assign(n, kNoLabel);
+  for (std::size_t t = std::max<std::size_t>(prompt, 1); t < n; ++t) {
+    sample.labels[t - 1] = sample.ids[t];
+  }
+  if (n > prompt) sample.labels[n - 1] = eos_;
+  fit(sample, settings_.seq_length, settings_.too_long, where);
+  return sample;
+}
+
+void PromptSamples::add_to(ContentHash& hash) const {
+  rows_.add_to(hash);
+  hash.add(settings_.seq_length.value_or(-1));
+  hash.add(static_cast<std::int64_t>(settings_.too_long));
+  hash.add(static_cast<std::int64_t>(settings_.answer_only));
+  hash.add(static_cast<std::int64_t>(eos_));
+}
+
+}  // namespace glmtune::data

@@ -1,0 +1,68 @@
+#pragma once
+// Data sets that are not conversations: HellaSwag, SQuAD and instruction data with mapped columns.
+// A row is a prompt that is not trained on and an answer that is. With a chat template it becomes
+// a conversation instead: context as system, question as user, answer as assistant.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/chat_row.h"
+#include "data/dataset.h"
+#include "data/rows.h"
+#include "data/sample.h"
+#include "data/settings.h"
+
+namespace glmtune::data {
+
+// prompt and answer are tokenised apart, so that no token spans both.
+struct PromptAndAnswer {
+  std::string context;
+  std::string question;
+  std::string prompt;  // all that precedes the answer
+  std::string answer;
+  std::string dropped;  // not empty: the row holds nothing to learn, for this reason
+};
+
+// Throws Error naming the column.
+using ReadPrompt = std::function<PromptAndAnswer(const io::Value& row, const std::string& where)>;
+
+// prompt = ctx, answer = endings[label]; rows without a label (test splits) are dropped.
+ReadPrompt hellaswag_reader();
+// prompt = "Context: {context} Question: {question} Answer: ", answer = the first of answers.text;
+// unanswerable rows are dropped.
+ReadPrompt squad_reader();
+// prompt = the mapped context and question, each followed by a space. Throws Error when the mapping
+// has an unknown role or no answer.
+ReadPrompt column_reader(const ColumnMappedSettings& settings);
+
+// The same row as a conversation.
+ChatRow as_conversation(const PromptAndAnswer& row);
+
+class PromptSamples : public SampleMaker {
+ public:
+  struct Settings {
+    std::vector<std::string> paths;
+    RowSelection rows;
+    std::optional<std::int64_t> seq_length;
+    TooLong too_long = TooLong::kKeep;
+    bool answer_only = true;    // false: the prompt is trained on too
+    bool end_with_eos = false;  // the last label is the tokenizer's end-of-text token
+  };
+  PromptSamples(const Settings& settings, ReadPrompt read, const TextTools& tools);
+
+  std::int64_t size() const override { return rows_.size(); }
+  Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
+  std::string where(std::int64_t row) const override { return rows_.where(row); }
+  void add_to(ContentHash& hash) const override;
+
+ private:
+  Settings settings_;
+  ReadPrompt read_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::int32_t eos_ = kNoLabel;
+  Rows rows_;
+};
+
+}  // namespace glmtune::data
