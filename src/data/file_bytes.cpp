@@ -11,6 +11,8 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "io/codec.h"
+#include "io/parquet.h"
 
 namespace glmtune::data {
 namespace {
@@ -44,6 +46,11 @@ bool is_gzip(std::string_view bytes) {
 }  // namespace
 
 FileBytes::FileBytes(const std::string& path) {
+  if (path.ends_with(".parquet")) {
+    unpacked_ = io::parquet_to_json_lines(path);
+    text_ = unpacked_;
+    return;
+  }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(cat(path, ": cannot be opened: ", std::strerror(errno)));
   struct stat info {};
@@ -63,12 +70,19 @@ FileBytes::FileBytes(const std::string& path) {
     text_ = {static_cast<const char*>(mapped_), mapped_bytes_};
   }
   ::close(fd);
-  if (is_gzip(text_)) {
+  const bool gzip = is_gzip(text_);
+  if (!gzip && !io::is_zstd(text_)) return;
+  std::string unpacked;
+  try {
+    unpacked = gzip ? gunzip(path) : io::unzstd(text_, path);
+  } catch (...) {
     ::munmap(mapped_, mapped_bytes_);
-    mapped_ = nullptr;
-    unpacked_ = gunzip(path);
-    text_ = unpacked_;
+    throw;
   }
+  ::munmap(mapped_, mapped_bytes_);
+  mapped_ = nullptr;
+  unpacked_ = std::move(unpacked);
+  text_ = unpacked_;
 }
 
 FileBytes::~FileBytes() {

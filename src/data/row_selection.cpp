@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -41,19 +42,20 @@ std::int64_t position(std::string_view text, std::int64_t otherwise, std::int64_
   return std::clamp<std::int64_t>(n, 0, rows);
 }
 
+constexpr std::array<std::string_view, 7> kEndings{
+    ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".parquet"};
+
 bool has_rows(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".jsonl.gz") ||
-         name.ends_with(".json.gz");
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split_name) {
   std::vector<std::string> files;
   std::vector<std::string> of_split;
-  bool parquet = false;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
-    parquet = parquet || entry.path().extension() == ".parquet";
     if (!has_rows(entry.path())) continue;
     files.push_back(entry.path().string());
     if (entry.path().filename().string().find(split_name) != std::string::npos) {
@@ -62,9 +64,7 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
   }
   std::vector<std::string>& chosen = of_split.empty() ? files : of_split;
   if (chosen.empty()) {
-    fail(cat(
-        folder.string(), ": no .jsonl, .json or .jsonl.gz file in this folder",
-        parquet ? "; this version does not read .parquet files: convert them to JSON Lines" : ""));
+    fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
   }
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -105,12 +105,6 @@ std::vector<std::string> data_files(const std::vector<std::string>& paths,
     if (fs::is_directory(status)) {
       for (std::string& file : files_of_folder(path, split_name)) files.push_back(std::move(file));
       continue;
-    }
-    if (path.ends_with(".parquet")) {
-      fail(cat(path, ": this version does not read .parquet files; convert it to JSON Lines"));
-    }
-    if (path.ends_with(".zst")) {
-      fail(cat(path, ": this version does not read .zst files; unpack it, or use gzip"));
     }
     files.push_back(path);
   }

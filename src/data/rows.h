@@ -1,7 +1,8 @@
 #pragma once
 // Rows: the JSON objects of one or several files, shuffled and sliced as a recipe asks, parsed one
 // at a time. Files are JSON Lines (one object a line, blank lines skipped, line numbers physical)
-// or one JSON array; either may be gzipped. Files stay mapped; only line positions are kept.
+// or one JSON array, either also packed with gzip or zstd; or Parquet. Plain files stay mapped and
+// only line positions are kept; the others are unpacked into memory.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -44,7 +45,7 @@ RowRange slice_of_split(const std::string& split, std::int64_t rows);
 std::string name_of_split(const std::string& split);  // the part before '['
 
 // The files behind the paths of a data set: a file is itself, a folder is its .jsonl, .json and
-// .jsonl.gz files in the order of their names (those whose name holds the split's name, where there
+// .parquet files in the order of their names (those whose name holds the split's name, where there
 // are any). Errors name the path and what was looked for.
 std::vector<std::string> data_files(const std::vector<std::string>& paths,
                                     const std::string& split_name);

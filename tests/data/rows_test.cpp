@@ -123,7 +123,31 @@ TEST_F(RowsTest, MissingEmptyAndUnreadableSourcesAreNamed) {
   EXPECT_NE(error_of(file(""), 0).find("no rows"), std::string::npos);
   EXPECT_NE(error_of(file("\n\n"), 0).find("no rows"), std::string::npos);
   EXPECT_NE(error_of(folder_.string() + "/sub", 0).find("no such"), std::string::npos);
-  EXPECT_NE(error_of(file("x", "a.parquet"), 0).find("parquet"), std::string::npos);
+  EXPECT_NE(error_of(file("x", "a.parquet"), 0).find("a.parquet"), std::string::npos);
+}
+
+TEST_F(RowsTest, ParquetRowsEqualTheJsonLinesTheyWereMadeFrom) {
+  const char* shared = std::getenv("GLMTUNE_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  const std::string chat = std::string(shared) + "/data/chat/";
+  const Rows lines({chat + "oasst_en.messages.jsonl", chat + "self_instruct.messages.jsonl"}, {});
+  for (const char* name :
+       {"tulu3_schema.snappy.parquet-rs.parquet", "tulu3_schema.zstd.duckdb_v2.parquet"}) {
+    const Rows table({chat + name}, {});
+    ASSERT_EQ(table.size(), lines.size());
+    for (std::int64_t i = 0; i < table.size(); i += 31) {
+      // A struct's members come in the schema's order, so roles and contents are compared apart.
+      const io::Value a = table.row(i);
+      const io::Value b = lines.row(i);
+      const auto& found = a.find("messages")->as_array();
+      const auto& expected = b.find("messages")->as_array();
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t m = 0; m < found.size(); ++m) {
+        EXPECT_EQ(*found[m].find("role"), *expected[m].find("role"));
+        EXPECT_EQ(*found[m].find("content"), *expected[m].find("content"));
+      }
+    }
+  }
 }
 
 TEST(SplitSlice, FollowsPythonSlicesAndPercentages) {
