@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/attention_sm90.h"
+#include "ops/sparse_mla_sm90.h"
 
 namespace glmtune::ops::generic {
 
@@ -19,6 +20,8 @@ namespace glmtune::ops::sm90 {
 
 void forward(cudaStream_t stream, const CausalAttention& op, Tensor workspace);
 void backward(cudaStream_t stream, const CausalAttentionBackward& op, Tensor workspace);
+void forward(cudaStream_t stream, const SparseMla& op);
+void backward(cudaStream_t stream, const SparseMlaBackward& op, Tensor workspace);
 int multiprocessors();  // of the current device
 
 }  // namespace glmtune::ops::sm90

@@ -84,12 +84,6 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
   unsigned q_phase = 0;
   for (int i = blockIdx.x; i < a.tile_count * a.heads; i += gridDim.x) {
     const Item item = item_at(a, i);
-    mbarrier_wait(&bar.q_empty, q_phase ^ 1);
-    mbarrier_arrive_expect(&bar.q_full, kQueryBytes);
-    for (int c = 0; c < 4; ++c)
-      tma_load_3d(smem + c * kQueryPanel, &q, &bar.q_full, c * 64, item.head,
-                  item.tile.begin + item.tile.index * kRows, kEvictFirst);
-    q_phase ^= 1;
     for (int n = item.blocks - 1; n >= 0; --n) {
       const int row = item.tile.begin + n * kKeys;
       char* k = keys + ring.stage * kKeyBytes;
@@ -99,6 +93,16 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
         tma_load_3d(k + c * kKeyPanel, &k_nope, &bar.k_full[ring.stage], c * 64, item.head, row,
                     kEvictLast);
       tma_load_2d(k + 3 * kKeyPanel, &k_rope, &bar.k_full[ring.stage], 0, row, kEvictLast);
+      // The tile's first keys are under way before its queries: those must wait until the last
+      // product of the tile before has read its own.
+      if (n == item.blocks - 1) {
+        mbarrier_wait(&bar.q_empty, q_phase ^ 1);
+        mbarrier_arrive_expect(&bar.q_full, kQueryBytes);
+        for (int c = 0; c < 4; ++c)
+          tma_load_3d(smem + c * kQueryPanel, &q, &bar.q_full, c * 64, item.head,
+                      item.tile.begin + item.tile.index * kRows, kEvictFirst);
+        q_phase ^= 1;
+      }
       char* x = values + ring.stage * kKeyBytes;
       mbarrier_wait(&bar.v_empty[ring.stage], ring.phase ^ 1);
       mbarrier_arrive_expect(&bar.v_full[ring.stage], kKeyBytes);
@@ -109,11 +113,6 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
     }
   }
 }
-
-// Running softmax of the lane's two rows: row r and r + 8 of its warp's 16.
-struct Softmax {
-  float top[2], sum[2];
-};
 
 // Scores that a row may not see become −inf. `row` is the lane's first row in the document, `n0`
 // the step's first key.
@@ -150,33 +149,6 @@ __device__ __forceinline__ void hide(const Arguments& a, float (&s)[kKeys / 2], 
   }
 }
 
-// Scores to weights; returns by how much the earlier sums shrink.
-__device__ __forceinline__ void weigh(float (&s)[kKeys / 2], Softmax& m, float (&shrink)[2],
-                                      float scale_log2) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float top = m.top[half];
-#pragma unroll
-    for (int j = 0; j < kKeys / 8; ++j)
-      top = fmaxf(top, fmaxf(s[4 * j + 2 * half], s[4 * j + 2 * half + 1]));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    const float base = top == -INFINITY ? 0.0f : top * scale_log2;
-    shrink[half] = exp2_fast(m.top[half] * scale_log2 - base);
-    m.top[half] = top;
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < kKeys / 8; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& x = s[4 * j + 2 * half + e];
-        x = exp2_fast(fmaf(x, scale_log2, -base));
-        sum += x;
-      }
-    m.sum[half] = m.sum[half] * shrink[half] + sum;
-  }
-}
-
 template <bool kMask>
 __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers& bar) {
   // Through a shuffle, so that the compiler knows the loops below to be uniform in a warp.
@@ -191,8 +163,11 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
   float s[kKeys / 2];
   std::uint32_t p[kKeys / 16][4];
 
-  for (int i = blockIdx.x; i < a.tile_count * a.heads; i += gridDim.x) {
-    const Item item = item_at(a, i);
+  const int items = a.tile_count * a.heads;
+  Item next = item_at(a, blockIdx.x);
+  for (int i = blockIdx.x; i < items; i += gridDim.x) {
+    const Item item = next;
+    if (i + gridDim.x < items) next = item_at(a, i + gridDim.x);
     const int group_row = item.tile.index * kRows + group * 64;
     const int row = group_row + warp * 16 + lane / 4;
     const int token = item.tile.begin + row;
@@ -222,49 +197,46 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
     release(&bar.k_empty[k_ring.stage]);
     k_ring.next();
     hide<kMask>(a, s, token, row, length, n * kKeys, true);
-    weigh(s, m, shrink, a.scale_log2);
+    weigh<kKeys>(s, m, shrink, a.scale_log2);
     pack_weights<kKeys>(p, s);
     if (const int tail = length - n * kKeys; tail < kKeys) {
       mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
       zero_tail(values + v_ring.stage * kKeyBytes, kKeyPanel, tail, kKeys, 1 + group);
     }
-    bool accumulate = false;
+    shrink[0] = shrink[1] = 1.0f;
+#pragma unroll
+    for (float& x : o) x = 0;
     for (--n; n >= 0; --n) {
       mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
       wgmma_pin(s);
-      wgmma_pin(o);
       wgmma_fence();
       multiply_rows<kKeys>(s, q, kQueryPanel, keys + k_ring.stage * kKeyBytes, kKeyPanel);
       wgmma_commit();
       mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
-      multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, accumulate);
+      rescale(o, shrink);
+      wgmma_pin(o);
+      wgmma_fence();
+      multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, true);
       wgmma_commit();
-      accumulate = true;
       wgmma_wait<1>();
       wgmma_pin(s);
       release(&bar.k_empty[k_ring.stage]);
       k_ring.next();
       const bool diagonal = n * kKeys + kKeys - 1 > group_row;
       if (kMask || diagonal) hide<kMask>(a, s, token, row, length, n * kKeys, diagonal);
-      weigh(s, m, shrink, a.scale_log2);
+      weigh<kKeys>(s, m, shrink, a.scale_log2);
       wgmma_wait<0>();
       wgmma_pin(o);
       release(&bar.v_empty[v_ring.stage]);
       v_ring.next();
-#pragma unroll
-      for (int j = 0; j < 32; ++j) {
-        o[4 * j] *= shrink[0];
-        o[4 * j + 1] *= shrink[0];
-        o[4 * j + 2] *= shrink[1];
-        o[4 * j + 3] *= shrink[1];
-      }
       pack_weights<kKeys>(p, s);
     }
     release(&bar.q_empty);
     mbarrier_wait(&bar.v_full[v_ring.stage], v_ring.phase);
+    rescale(o, shrink);
     wgmma_pin(o);
     wgmma_fence();
-    multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, accumulate);
+    multiply_weights(o, p, values + v_ring.stage * kKeyBytes, kKeyPanel, true);
     wgmma_commit();
     float inverse[2];
 #pragma unroll

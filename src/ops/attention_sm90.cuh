@@ -60,6 +60,44 @@ __device__ __forceinline__ void pack_weights(std::uint32_t (&p)[N / 16][4],
     for (int i = 0; i < 4; ++i) p[k][i] = pack_bf16(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
 }
 
+// Running softmax of the lane's two rows: row r and r + 8 of its warp's 16.
+struct Softmax {
+  float top[2], sum[2];
+};
+
+// Scores to weights; returns by how much the earlier sums shrink.
+template <int N>
+__device__ __forceinline__ void weigh(float (&s)[N / 2], Softmax& m, float (&shrink)[2],
+                                      float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float top = m.top[half];
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j)
+      top = fmaxf(top, fmaxf(s[4 * j + 2 * half], s[4 * j + 2 * half + 1]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    const float base = top == -INFINITY ? 0.0f : top * scale_log2;
+    shrink[half] = exp2_fast(m.top[half] * scale_log2 - base);
+    m.top[half] = top;
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[4 * j + 2 * half + e];
+        x = exp2_fast(fmaf(x, scale_log2, -base));
+        sum += x;
+      }
+    m.sum[half] = m.sum[half] * shrink[half] + sum;
+  }
+}
+
+__device__ __forceinline__ void rescale(float (&o)[128], const float (&shrink)[2]) {
+#pragma unroll
+  for (int i = 0; i < 128; ++i) o[i] *= shrink[i / 2 % 2];
+}
+
 // Transposes a 4 x 4 matrix of registers across the four lanes of a quad.
 __device__ __forceinline__ void quad_transpose(std::uint32_t (&v)[4]) {
   const bool odd = (threadIdx.x & 1) != 0, high = (threadIdx.x & 2) != 0;
@@ -77,8 +115,8 @@ __device__ __forceinline__ void quad_transpose(std::uint32_t (&v)[4]) {
 
 // Columns [0, 32·kGroups) of two accumulator rows, times `scale`, to BF16 rows 16 bytes a lane.
 // `row` is where the lane's first row begins, `row8` eight rows below; a null row is not written.
-template <int kGroups>
-__device__ __forceinline__ void store_rows(const float (&o)[128], float scale, float scale8,
+template <int kGroups, int kCount>
+__device__ __forceinline__ void store_rows(const float (&o)[kCount], float scale, float scale8,
                                            __nv_bfloat16* row, __nv_bfloat16* row8) {
   const int c = threadIdx.x % 4;
 #pragma unroll
