@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include "base/cat.h"
+#include "ops/attention_sm90.h"
 #include "ops/expect.h"
 #include "ops/rows_of.h"
 #include "ops/softmax_tile.h"
@@ -266,12 +267,19 @@ void CausalAttentionBackward::check() const {
 }
 
 std::size_t CausalAttention::workspace_bytes(Device device) const {
-  if (device != Device::kCpu) return 0;
+  if (device == Device::kCuda)
+    return sm90::sizes_fit(q, k_nope, k_rope, v) ? sm90::forward_workspace(*this) : 0;
   return thread_bytes<ForwardScratch>(*this) * static_cast<std::size_t>(omp_get_max_threads());
 }
 
 std::size_t CausalAttentionBackward::workspace_bytes(Device device) const {
-  if (device != Device::kCpu) return 0;
+  if (device == Device::kCuda) {
+    // The generic kernels' Δ [H, T], which rows that the copy engine cannot address fall back to.
+    const std::int64_t delta = q.size(0) * q.size(1) * 4;
+    const bool fits = sm90::sizes_fit(q, k_nope, k_rope, v);
+    return static_cast<std::size_t>(
+        std::max(delta, fits ? sm90::backward_scratch(*this).bytes : delta));
+  }
   return rope_share_bytes(*this) +
          thread_bytes<BackwardScratch>(*this) * static_cast<std::size_t>(omp_get_max_threads());
 }

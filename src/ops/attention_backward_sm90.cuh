@@ -13,8 +13,9 @@ struct BackwardMaps {
 };
 
 struct BackwardArguments {
-  const Tile* tiles;
-  int tile_count, heads, group, items;  // group: heads a block works through for one key tile
+  const Span* spans;
+  int* counter;
+  int items, heads, group;  // group: heads a block works through for one key tile
   std::int64_t padded_rows;
   const float *lse, *delta;  // [H, padded_rows]; lse in units of log 2
   float* rope;               // [H / group, padded_rows, 64]
@@ -50,7 +51,7 @@ __device__ __forceinline__ void load_keys(char* tile, int panel, const BackwardM
   tma_load_2d(tile + 3 * panel, &maps.k_rope, bar, 0, row);
 }
 
-// dq for the tiles of kQueryTile rows in `a`.
+// dq for the items of `a`: tiles of kQueryTile rows times heads.
 void backward_queries(cudaStream_t stream, const CausalAttentionBackward& op,
                       const BackwardArguments& a);
 

@@ -35,40 +35,40 @@ struct Barriers {
   std::uint64_t k_full, k_empty, v_full, v_empty;
   std::uint64_t q_full[kStages], q_empty[kStages], g_full[kStages], g_empty[kStages];
   std::uint64_t p_full[2], p_empty[2];
+  ItemQueue queue;
 };
 static_assert(sizeof(Barriers) <= 256);
 
-struct Item {
-  Tile tile;
-  int head, steps;
-};
-
 __device__ __forceinline__ Item item_at(const BackwardArguments& a, int item) {
-  Item r;
-  r.tile = a.tiles[item % a.tile_count];
-  r.head = item / a.tile_count * a.group;
-  r.steps = (r.tile.length + kRows - 1) / kRows - r.tile.index;
-  return r;
+  const int groups = a.heads / a.group;
+  const Span span = a.spans[item / groups];
+  const int n = (span.length + kRows - 1) / kRows;
+  const int local = item - span.first * groups;
+  return {span.begin,        span.length,         span.padded,
+          local % n * kRows, local / n * a.group, n - local % n};
 }
 
 __device__ __forceinline__ void produce(const BackwardArguments& a, const BackwardMaps& maps,
                                         char* smem, Barriers& bar) {
   Ring<kStages> ring;
+  Ring<2> queue;
   unsigned phase = 0;
-  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
+  for (int i = blockIdx.x, next = 0; i < a.items; i = next) {
     const Item item = item_at(a, i);
+    next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
+    bar.queue.push(queue, item);
     for (int h = item.head; h < item.head + a.group; ++h) {
-      const int key = item.tile.begin + item.tile.index * kRows;
+      const int key = item.begin + item.row;
       mbarrier_wait(&bar.k_empty, phase ^ 1);
       mbarrier_arrive_expect(&bar.k_full, kBytes);
       load_keys(smem + kKeyOffset, kPanel, maps, &bar.k_full, h, key);
       for (int n = 0; n < item.steps; ++n) {
-        const int query = (item.tile.index + n) * kRows;
-        const std::int64_t stat = h * a.padded_rows + item.tile.padded + query;
+        const int query = item.row + n * kRows;
+        const std::int64_t stat = h * a.padded_rows + item.padded + query;
         mbarrier_wait(&bar.q_empty[ring.stage], ring.phase ^ 1);
         mbarrier_arrive_expect(&bar.q_full[ring.stage], kBytes + kStatBytes);
         load_head(smem + kQueryOffset + ring.stage * kBytes, kPanel, maps.q,
-                  &bar.q_full[ring.stage], h, item.tile.begin + query);
+                  &bar.q_full[ring.stage], h, item.begin + query);
         bulk_load(smem + kLseOffset + ring.stage * kStatBytes, a.lse + stat, kStatBytes,
                   &bar.q_full[ring.stage]);
         if (n == 0) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void produce(const BackwardArguments& a, const Backwa
         mbarrier_wait(&bar.g_empty[ring.stage], ring.phase ^ 1);
         mbarrier_arrive_expect(&bar.g_full[ring.stage], kBytes + kStatBytes);
         load_head(smem + kGradientOffset + ring.stage * kBytes, kPanel, maps.dout,
-                  &bar.g_full[ring.stage], h, item.tile.begin + query);
+                  &bar.g_full[ring.stage], h, item.begin + query);
         bulk_load(smem + kDeltaOffset + ring.stage * kStatBytes, a.delta + stat, kStatBytes,
                   &bar.g_full[ring.stage]);
         ring.next();
@@ -87,12 +87,13 @@ __device__ __forceinline__ void produce(const BackwardArguments& a, const Backwa
       phase ^= 1;
     }
   }
+  bar.queue.push(queue, no_item());
 }
 
 // The last step's query rows may lie behind the document; the tensor cores sum over them.
 __device__ __forceinline__ void clear_tail(const Item& item, int n, char* smem, int stage,
                                            Barriers& bar, unsigned phase, int barrier) {
-  const int rows = item.tile.length - (item.tile.index + n) * kRows;
+  const int rows = item.length - (item.row + n * kRows);
   if (rows >= kRows) return;
   mbarrier_wait(&bar.q_full[stage], phase);
   mbarrier_wait(&bar.g_full[stage], phase);
@@ -105,14 +106,14 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int c = 2 * (lane % 4), r = warp * 16 + lane / 4;
   Ring<kStages> ring;
+  Ring<2> queue;
   Ring<2> exchange;
   unsigned phase = 0;
   float dv[128];
   float s[32];
   std::uint32_t p[4][4];
-  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
-    const Item item = item_at(a, i);
-    const int key = item.tile.index * kRows;
+  for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
+    const int key = item.row;
     for (int h = item.head; h < item.head + a.group; ++h) {
 #pragma unroll
       for (float& x : dv) x = 0;
@@ -133,8 +134,8 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
           for (int j = 0; j < 16; ++j) {
             const int query = key + n * kRows + 8 * (j / 2) + c + j % 2;
             const int word = key / 32 + warp / 2;
-            bits[j] = query < item.tile.length && word < a.mask_words
-                          ? __ldg(a.mask + (item.tile.begin + query) * a.mask_row + word) >>
+            bits[j] = query < item.length && word < a.mask_words
+                          ? __ldg(a.mask + (item.begin + query) * a.mask_row + word) >>
                                 (warp % 2 * 16 + lane / 4)
                           : 0;
           }
@@ -187,9 +188,9 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
         ring.next();
       }
       phase ^= 1;
-      __nv_bfloat16* row = a.dv + (item.tile.begin + key + r) * a.dv_row + h * a.dv_head;
-      store_rows<8>(dv, 1.0f, 1.0f, key + r < item.tile.length ? row : nullptr,
-                    key + r + 8 < item.tile.length ? row + 8 * a.dv_row : nullptr);
+      __nv_bfloat16* row = a.dv + (item.begin + key + r) * a.dv_row + h * a.dv_head;
+      store_rows<8>(dv, 1.0f, 1.0f, key + r < item.length ? row : nullptr,
+                    key + r + 8 < item.length ? row + 8 * a.dv_row : nullptr);
     }
   }
 }
@@ -198,14 +199,14 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int c = 2 * (lane % 4), r = warp * 16 + lane / 4;
   Ring<kStages> ring;
+  Ring<2> queue;
   Ring<2> exchange;
   unsigned phase = 0;
   float dk[128];
   float s[32];
   std::uint32_t p[4][4];
-  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
-    const Item item = item_at(a, i);
-    const int key = item.tile.index * kRows;
+  for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
+    const int key = item.row;
 #pragma unroll
     for (int x = 96; x < 128; ++x) dk[x] = 0;
     for (int h = item.head; h < item.head + a.group; ++h) {
@@ -258,15 +259,15 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
         ring.next();
       }
       phase ^= 1;
-      __nv_bfloat16* row = a.dk + (item.tile.begin + key + r) * a.dk_row + h * a.dk_head;
-      store_rows<6>(dk, a.scale, a.scale, key + r < item.tile.length ? row : nullptr,
-                    key + r + 8 < item.tile.length ? row + 8 * a.dk_row : nullptr);
+      __nv_bfloat16* row = a.dk + (item.begin + key + r) * a.dk_row + h * a.dk_head;
+      store_rows<6>(dk, a.scale, a.scale, key + r < item.length ? row : nullptr,
+                    key + r + 8 < item.length ? row + 8 * a.dk_row : nullptr);
     }
-    float* part = a.rope +
-                  (static_cast<std::int64_t>(item.head / a.group) * a.padded_rows +
-                   item.tile.padded + key + r) *
-                      64 +
-                  c;
+    float* part =
+        a.rope +
+        (static_cast<std::int64_t>(item.head / a.group) * a.padded_rows + item.padded + key + r) *
+            64 +
+        c;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       *reinterpret_cast<float2*>(part + 8 * j) = make_float2(dk[96 + 4 * j], dk[97 + 4 * j]);
@@ -283,6 +284,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
+    bar.queue.init();
     mbarrier_init(&bar.k_full, 1);
     mbarrier_init(&bar.v_full, 1);
     mbarrier_init(&bar.k_empty, 4);
@@ -300,13 +302,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   if (group == 0) {
-    register_budget_lower<24>();
+    register_budget_lower<40>();
     if (threadIdx.x == 0) produce(a, maps, smem, bar);
   } else if (group == 1) {
-    register_budget_raise<240>();
+    register_budget_raise<232>();
     make_values<kMask>(a, smem, bar);
   } else {
-    register_budget_raise<240>();
+    register_budget_raise<232>();
     make_keys(a, smem, bar);
   }
 }
@@ -318,13 +320,14 @@ __global__ void __launch_bounds__(256)
                    std::int64_t out_row, std::int64_t out_head, std::int64_t dout_row,
                    std::int64_t dout_head, const float* lse_in, std::int64_t lse_row, float* lse,
                    float* delta) {
-  const Tile tile = a.tiles[blockIdx.x];
+  const Span span = a.spans[blockIdx.x];
+  const int first = (static_cast<int>(blockIdx.x) - span.first) * kRows;
   const int lane = threadIdx.x % 32;
   const int h = blockIdx.y;
-  for (int r = tile.index * kRows + threadIdx.x / 32; r < (tile.index + 1) * kRows; r += 8) {
+  for (int r = first + threadIdx.x / 32; r < first + kRows; r += 8) {
     float sum = 0, log_sum = INFINITY;
-    if (r < tile.length) {
-      const std::int64_t t = tile.begin + r;
+    if (r < span.length) {
+      const std::int64_t t = span.begin + r;
       const uint4 x = *reinterpret_cast<const uint4*>(out + t * out_row + h * out_head + 8 * lane);
       const uint4 y =
           *reinterpret_cast<const uint4*>(dout + t * dout_row + h * dout_head + 8 * lane);
@@ -340,7 +343,7 @@ __global__ void __launch_bounds__(256)
       log_sum = l == -INFINITY ? INFINITY : l * 1.4426950408889634f;
     }
     if (lane == 0) {
-      const std::int64_t at = h * a.padded_rows + tile.padded + r;
+      const std::int64_t at = h * a.padded_rows + span.padded + r;
       lse[at] = log_sum;
       delta[at] = sum;
     }
@@ -350,20 +353,21 @@ __global__ void __launch_bounds__(256)
 // dk_rope = scale · sum of the head groups' parts, in order.
 __global__ void __launch_bounds__(256)
     rope_kernel(const BackwardArguments a, int groups, __nv_bfloat16* dk_rope, std::int64_t row) {
-  const Tile tile = a.tiles[blockIdx.x];
+  const Span span = a.spans[blockIdx.x];
+  const int first = (static_cast<int>(blockIdx.x) - span.first) * kRows;
   for (int i = threadIdx.x; i < kRows * 16; i += 256) {
-    const int r = tile.index * kRows + i / 16, column = i % 16 * 4;
-    if (r >= tile.length) continue;
+    const int r = first + i / 16, column = i % 16 * 4;
+    if (r >= span.length) continue;
     float4 sum = make_float4(0, 0, 0, 0);
     for (int g = 0; g < groups; ++g) {
       const float4 x = *reinterpret_cast<const float4*>(
-          a.rope + (g * a.padded_rows + tile.padded + r) * 64 + column);
+          a.rope + (g * a.padded_rows + span.padded + r) * 64 + column);
       sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
     }
     uint2 packed;
     packed.x = pack_bf16(sum.x * a.scale, sum.y * a.scale);
     packed.y = pack_bf16(sum.z * a.scale, sum.w * a.scale);
-    *reinterpret_cast<uint2*>(dk_rope + (tile.begin + r) * row + column) = packed;
+    *reinterpret_cast<uint2*>(dk_rope + (span.begin + r) * row + column) = packed;
   }
 }
 
@@ -373,24 +377,26 @@ void backward(cudaStream_t stream, const CausalAttentionBackward& op, Tensor wor
   const BackwardScratch scratch = backward_scratch(op);
   if (scratch.key_tiles == 0) return;
   auto* base = workspace.as<char>();
-  auto* key_list = reinterpret_cast<Tile*>(base + scratch.key_list);
-  auto* query_list = reinterpret_cast<Tile*>(base + scratch.query_list);
+  auto* counters = reinterpret_cast<int*>(base);
+  auto* key_list = reinterpret_cast<Span*>(base + scratch.key_list);
+  auto* query_list = reinterpret_cast<Span*>(base + scratch.query_list);
   auto* lse = reinterpret_cast<float*>(base + scratch.lse);
   auto* delta = reinterpret_cast<float*>(base + scratch.delta);
   const auto documents = static_cast<int>(op.documents.count);
   const auto* bounds = op.documents.bounds.as<std::int32_t>();
-  plan_tiles<<<static_cast<unsigned>(documents), 128, 0, stream>>>(bounds, documents, kRows, kRows,
-                                                                   false, key_list);
-  plan_tiles<<<static_cast<unsigned>(documents), 128, 0, stream>>>(
-      bounds, documents, static_cast<int>(kQueryTile), kRows, true, query_list);
+  plan_spans<<<static_cast<unsigned>(documents), 128, 0, stream>>>(bounds, documents, kRows, kRows,
+                                                                   key_list, counters);
+  plan_spans<<<static_cast<unsigned>(documents), 128, 0, stream>>>(
+      bounds, documents, static_cast<int>(kQueryTile), kRows, query_list, counters + 1);
 
   const auto heads = static_cast<int>(op.q.size(1));
   BackwardArguments a{};
-  a.tiles = key_list;
-  a.tile_count = static_cast<int>(scratch.key_tiles);
+  const auto key_tiles = static_cast<unsigned>(scratch.key_tiles);
+  a.spans = key_list;
+  a.counter = counters;
   a.heads = heads;
   a.group = static_cast<int>(scratch.group);
-  a.items = a.tile_count * heads / a.group;
+  a.items = static_cast<int>(scratch.key_tiles) * heads / a.group;
   a.padded_rows = scratch.padded_rows;
   a.lse = lse;
   a.delta = delta;
@@ -410,10 +416,10 @@ void backward(cudaStream_t stream, const CausalAttentionBackward& op, Tensor wor
   a.scale = static_cast<float>(op.scale);
   a.scale_log2 = static_cast<float>(op.scale * 1.4426950408889634);
 
-  prepare_kernel<<<dim3(static_cast<unsigned>(a.tile_count), static_cast<unsigned>(heads)), 256, 0,
-                   stream>>>(a, op.out.as<__nv_bfloat16>(), op.dout.as<__nv_bfloat16>(),
-                             op.out.stride(0), op.out.stride(1), op.dout.stride(0),
-                             op.dout.stride(1), op.lse.as<float>(), op.lse.stride(0), lse, delta);
+  prepare_kernel<<<dim3(key_tiles, static_cast<unsigned>(heads)), 256, 0, stream>>>(
+      a, op.out.as<__nv_bfloat16>(), op.dout.as<__nv_bfloat16>(), op.out.stride(0),
+      op.out.stride(1), op.dout.stride(0), op.dout.stride(1), op.lse.as<float>(), op.lse.stride(0),
+      lse, delta);
   CUDA_CHECK(cudaGetLastError());
 
   const auto kernel = op.mask.defined() ? dkv_kernel<true> : dkv_kernel<false>;
@@ -422,11 +428,12 @@ void backward(cudaStream_t stream, const CausalAttentionBackward& op, Tensor wor
   kernel<<<static_cast<unsigned>(std::min(multiprocessors(), a.items)), kThreads, kSharedBytes,
            stream>>>(backward_maps(op, kRows, kRows), a);
   CUDA_CHECK(cudaGetLastError());
-  rope_kernel<<<static_cast<unsigned>(a.tile_count), 256, 0, stream>>>(
-      a, heads / a.group, op.dk_rope.as<__nv_bfloat16>(), op.dk_rope.stride(0));
+  rope_kernel<<<key_tiles, 256, 0, stream>>>(a, heads / a.group, op.dk_rope.as<__nv_bfloat16>(),
+                                             op.dk_rope.stride(0));
   CUDA_CHECK(cudaGetLastError());
-  a.tiles = query_list;
-  a.tile_count = static_cast<int>(scratch.query_tiles);
+  a.spans = query_list;
+  a.counter = counters + 1;
+  a.items = static_cast<int>(scratch.query_tiles) * heads;
   backward_queries(stream, op, a);
 }
 

@@ -21,35 +21,39 @@ constexpr int kGradientOffset = kQueryBytes, kKeyOffset = 2 * kQueryBytes,
 struct Barriers {
   std::uint64_t q_full, q_empty, g_full, g_empty, v_full, v_empty;
   std::uint64_t k_full[kStages], k_empty[kStages];
-};
-
-struct Item {
-  Tile tile;
-  int head, steps;
+  ItemQueue queue;
 };
 
 __device__ __forceinline__ Item item_at(const BackwardArguments& a, int item) {
-  Item r;
-  const int in_group = a.tile_count * a.group;
-  const int rest = item % in_group;
-  r.head = item / in_group * a.group + rest % a.group;
-  r.tile = a.tiles[rest / a.group];
-  r.steps = (min((r.tile.index + 1) * kRows, r.tile.length) + kKeys - 1) / kKeys;
-  return r;
+  const Span span = a.spans[item / a.heads];
+  const int n = (span.length + kRows - 1) / kRows;
+  const int group = heads_together(n, a.heads);
+  const int local = item - span.first * a.heads;
+  const int rest = local % (n * group);
+  const int query = (n - 1 - rest / group) * kRows;
+  return {span.begin,
+          span.length,
+          span.padded,
+          query,
+          local / (n * group) * group + rest % group,
+          (min(query + kRows, span.length) + kKeys - 1) / kKeys};
 }
 
 __device__ __forceinline__ void produce(const BackwardArguments& a, const BackwardMaps& maps,
                                         char* smem, Barriers& bar) {
   Ring<kStages> ring;
+  Ring<2> queue;
   unsigned phase = 0, v_phase = 0;
-  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
+  for (int i = blockIdx.x, next = 0; i < a.items; i = next) {
     const Item item = item_at(a, i);
-    const int query = item.tile.begin + item.tile.index * kRows;
+    next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
+    bar.queue.push(queue, item);
+    const int query = item.begin + item.row;
     mbarrier_wait(&bar.q_empty, phase ^ 1);
     mbarrier_arrive_expect(&bar.q_full, kQueryBytes);
     load_head(smem, kQueryPanel, maps.q, &bar.q_full, item.head, query);
     for (int n = item.steps - 1; n >= 0; --n) {
-      const int key = item.tile.begin + n * kKeys;
+      const int key = item.begin + n * kKeys;
       mbarrier_wait(&bar.k_empty[ring.stage], ring.phase ^ 1);
       mbarrier_arrive_expect(&bar.k_full[ring.stage], kKeyBytes);
       load_keys(smem + kKeyOffset + ring.stage * kKeyBytes, kKeyPanel, maps,
@@ -67,6 +71,7 @@ __device__ __forceinline__ void produce(const BackwardArguments& a, const Backwa
     }
     phase ^= 1;
   }
+  bar.queue.push(queue, no_item());
 }
 
 template <bool kMask>
@@ -77,21 +82,21 @@ __device__ __forceinline__ void consume(const BackwardArguments& a, char* smem, 
   const char* q = smem + group * 64 * 128;
   const char* g = q + kGradientOffset;
   Ring<kStages> ring;
+  Ring<2> queue;
   unsigned phase = 0, v_phase = 0;
   float dq[128];
   float s[32], dp[32];
   std::uint32_t p[4][4];
-  for (int i = blockIdx.x; i < a.items; i += gridDim.x) {
-    const Item item = item_at(a, i);
-    const int length = item.tile.length;
-    const int group_row = item.tile.index * kRows + group * 64;
+  for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
+    const int length = item.length;
+    const int group_row = item.row + group * 64;
     const int row = group_row + warp * 16 + lane / 4;
     float lse[2], delta[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // Padding goes to whole key tiles only: the second warpgroup may lie behind it.
       const int r = row + 8 * half;
-      const std::int64_t at = item.head * a.padded_rows + item.tile.padded + r;
+      const std::int64_t at = item.head * a.padded_rows + item.padded + r;
       lse[half] = r < length ? a.lse[at] : INFINITY;
       delta[half] = r < length ? a.delta[at] : 0.0f;
     }
@@ -132,7 +137,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& a, char* smem, 
           for (int w = 0; w < 2; ++w)
             if (row + 8 * half < length && 2 * n + w < a.mask_words)
               bits[half][w] =
-                  __ldg(a.mask + (item.tile.begin + row + 8 * half) * a.mask_row + 2 * n + w) >> c;
+                  __ldg(a.mask + (item.begin + row + 8 * half) * a.mask_row + 2 * n + w) >> c;
       }
       wgmma_wait<1>();
       wgmma_pin(s);
@@ -168,7 +173,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& a, char* smem, 
       release(&bar.k_empty[ring.stage]);
       ring.next();
     }
-    __nv_bfloat16* out = a.dq + (item.tile.begin + row) * a.dq_row + item.head * a.dq_head;
+    __nv_bfloat16* out = a.dq + (item.begin + row) * a.dq_row + item.head * a.dq_head;
     store_rows<8>(dq, a.scale, a.scale, row < length ? out : nullptr,
                   row + 8 < length ? out + 8 * a.dq_row : nullptr);
   }
@@ -181,6 +186,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
+    bar.queue.init();
     mbarrier_init(&bar.q_full, 1);
     mbarrier_init(&bar.g_full, 1);
     mbarrier_init(&bar.v_full, 1);
@@ -196,10 +202,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   if (group == 0) {
-    register_budget_lower<24>();
+    register_budget_lower<40>();
     if (threadIdx.x == 0) produce(a, maps, smem, bar);
   } else {
-    register_budget_raise<240>();
+    register_budget_raise<232>();
     consume<kMask>(a, smem, bar, group - 1);
   }
 }
@@ -207,13 +213,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 }  // namespace
 
 void backward_queries(cudaStream_t stream, const CausalAttentionBackward& op,
-                      const BackwardArguments& arguments) {
-  BackwardArguments a = arguments;
-  a.group = 1;
-  while (a.heads % (2 * a.group) == 0 &&
-         2 * a.group * op.documents.max_length * 1024 <= (32ll << 20))
-    a.group *= 2;
-  a.items = a.tile_count * a.heads;
+                      const BackwardArguments& a) {
   const auto kernel = op.mask.defined() ? dq_kernel<true> : dq_kernel<false>;
   CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));

@@ -3,8 +3,7 @@
 // A block works on 128 query rows of one head at a time, in steps of 80 keys from the diagonal down
 // (the largest step for which two stages of keys and values fit beside the queries). One warp feeds
 // shared memory through TMA, two warpgroups of 64 rows multiply. While a warpgroup's P·V of one
-// step runs, it computes the softmax of the next. Blocks are persistent: tiles come in falling
-// order of work, a few heads at a time so that their keys stay in L2.
+// step runs, it computes the softmax of the next. Blocks are persistent.
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
 #include "ops/attention_cuda.h"
@@ -12,21 +11,19 @@
 
 namespace glmtune::ops::sm90 {
 
-__global__ void plan_tiles(const std::int32_t* bounds, int documents, int rows, int padding,
-                           bool ascending, Tile* tiles) {
+__global__ void plan_spans(const std::int32_t* bounds, int documents, int rows, int padding,
+                           Span* spans, int* counter) {
   const int d = blockIdx.x;
   const int begin = bounds[2 * d], length = bounds[2 * d + 1] - begin;
-  const int n = (length + rows - 1) / rows;
-  for (int u = threadIdx.x; u < n; u += blockDim.x) {
-    int rank = 0, padded = 0;
-    for (int e = 0; e < documents; ++e) {
-      const int other = bounds[2 * e + 1] - bounds[2 * e];
-      const int m = (other + rows - 1) / rows;
-      rank += max(0, m - (u + 1)) + (e < d && m > u ? 1 : 0);
-      if (e < d) padded += (other + padding - 1) / padding * padding;
-    }
-    tiles[rank] = {begin, length, ascending ? u : n - 1 - u, padded};
+  if (d == 0 && threadIdx.x == 0) *counter = 0;
+  int first = 0, padded = 0;
+  for (int e = 0; e < documents; ++e) {
+    const int other = bounds[2 * e + 1] - bounds[2 * e];
+    if (other > length || (other == length && e < d)) first += (other + rows - 1) / rows;
+    if (e < d) padded += (other + padding - 1) / padding * padding;
   }
+  for (int i = threadIdx.x; i < (length + rows - 1) / rows; i += blockDim.x)
+    spans[first + i] = {begin, length, first, padded};
 }
 
 namespace {
@@ -41,12 +38,14 @@ constexpr int kSharedBytes = kTilesBytes + 256 + 1024;
 struct Barriers {
   std::uint64_t q_full, q_empty;
   std::uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+  ItemQueue queue;
 };
 static_assert(sizeof(Barriers) <= 256);
 
 struct Arguments {
-  const Tile* tiles;
-  int tile_count, heads, head_group;
+  const Span* spans;
+  int* counter;
+  int items, heads;
   __nv_bfloat16* out;
   std::int64_t out_row, out_head, lse_row;
   float* lse;
@@ -56,23 +55,23 @@ struct Arguments {
   float scale, scale_log2;
 };
 
-struct Item {
-  Tile tile;
-  int head, blocks;  // blocks: key steps of the whole tile
-};
-
 __device__ __forceinline__ int steps(int rows_seen, int length) {
   return (min(rows_seen, length) + kKeys - 1) / kKeys;
 }
 
 __device__ __forceinline__ Item item_at(const Arguments& a, int item) {
-  Item r;
-  const int in_group = a.tile_count * a.head_group;
-  const int rest = item % in_group;
-  r.head = item / in_group * a.head_group + rest % a.head_group;
-  r.tile = a.tiles[rest / a.head_group];
-  r.blocks = steps((r.tile.index + 1) * kRows, r.tile.length);
-  return r;
+  const Span span = a.spans[item / a.heads];
+  const int n = (span.length + kRows - 1) / kRows;
+  const int group = heads_together(n, a.heads);
+  const int local = item - span.first * a.heads;
+  const int rest = local % (n * group);
+  const int query = (n - 1 - rest / group) * kRows;
+  return {span.begin,
+          span.length,
+          span.padded,
+          query,
+          local / (n * group) * group + rest % group,
+          steps(query + kRows, span.length)};
 }
 
 __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q,
@@ -81,11 +80,14 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
   char* keys = smem + kQueryBytes;
   char* values = keys + kStages * kKeyBytes;
   Ring<kStages> ring;
+  Ring<2> queue;
   unsigned q_phase = 0;
-  for (int i = blockIdx.x; i < a.tile_count * a.heads; i += gridDim.x) {
+  for (int i = blockIdx.x, next = 0; i < a.items; i = next) {
     const Item item = item_at(a, i);
-    for (int n = item.blocks - 1; n >= 0; --n) {
-      const int row = item.tile.begin + n * kKeys;
+    next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
+    bar.queue.push(queue, item);
+    for (int n = item.steps - 1; n >= 0; --n) {
+      const int row = item.begin + n * kKeys;
       char* k = keys + ring.stage * kKeyBytes;
       mbarrier_wait(&bar.k_empty[ring.stage], ring.phase ^ 1);
       mbarrier_arrive_expect(&bar.k_full[ring.stage], kKeyBytes);
@@ -95,12 +97,12 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
       tma_load_2d(k + 3 * kKeyPanel, &k_rope, &bar.k_full[ring.stage], 0, row, kEvictLast);
       // The tile's first keys are under way before its queries: those must wait until the last
       // product of the tile before has read its own.
-      if (n == item.blocks - 1) {
+      if (n == item.steps - 1) {
         mbarrier_wait(&bar.q_empty, q_phase ^ 1);
         mbarrier_arrive_expect(&bar.q_full, kQueryBytes);
         for (int c = 0; c < 4; ++c)
           tma_load_3d(smem + c * kQueryPanel, &q, &bar.q_full, c * 64, item.head,
-                      item.tile.begin + item.tile.index * kRows, kEvictFirst);
+                      item.begin + item.row, kEvictFirst);
         q_phase ^= 1;
       }
       char* x = values + ring.stage * kKeyBytes;
@@ -112,6 +114,7 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
       ring.next();
     }
   }
+  bar.queue.push(queue, no_item());
 }
 
 // Scores that a row may not see become −inf. `row` is the lane's first row in the document, `n0`
@@ -163,18 +166,15 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
   float s[kKeys / 2];
   std::uint32_t p[kKeys / 16][4];
 
-  const int items = a.tile_count * a.heads;
-  Item next = item_at(a, blockIdx.x);
-  for (int i = blockIdx.x; i < items; i += gridDim.x) {
-    const Item item = next;
-    if (i + gridDim.x < items) next = item_at(a, i + gridDim.x);
-    const int group_row = item.tile.index * kRows + group * 64;
+  Ring<2> queue;
+  for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
+    const int group_row = item.row + group * 64;
     const int row = group_row + warp * 16 + lane / 4;
-    const int token = item.tile.begin + row;
-    const int length = item.tile.length;
+    const int token = item.begin + row;
+    const int length = item.length;
     mbarrier_wait(&bar.q_full, q_phase);
     q_phase ^= 1;
-    int n = item.blocks - 1;
+    int n = item.steps - 1;
     // The first warpgroup's rows may end before the tile's last step.
     for (; n >= steps(group_row + 64, length); --n) {
       mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
@@ -269,6 +269,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kTilesBytes);
   if (threadIdx.x == 0) {
+    bar.queue.init();
     mbarrier_init(&bar.q_full, 1);
     mbarrier_init(&bar.q_empty, 8);
     for (int i = 0; i < kStages; ++i) {
@@ -281,10 +282,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   if (threadIdx.x < 128) {
-    register_budget_lower<24>();
+    register_budget_lower<40>();
     if (threadIdx.x == 0) produce(a, q, k_nope, k_rope, v, smem, bar);
   } else {
-    register_budget_raise<240>();
+    register_budget_raise<232>();
     consume<kMask>(a, smem, bar);
   }
 }
@@ -299,19 +300,16 @@ CUtensorMap head_map(const Tensor& t, int rows) {
 void forward(cudaStream_t stream, const CausalAttention& op, Tensor workspace) {
   const auto tile_total = static_cast<int>(tile_count(op.documents, kRows));
   if (tile_total == 0) return;
-  auto* tiles = workspace.as<Tile>();
-  plan_tiles<<<static_cast<unsigned>(op.documents.count), 128, 0, stream>>>(
+  auto* counter = workspace.as<int>();
+  auto* spans = reinterpret_cast<Span*>(workspace.as<char>() + kCounterBytes);
+  plan_spans<<<static_cast<unsigned>(op.documents.count), 128, 0, stream>>>(
       op.documents.bounds.as<std::int32_t>(), static_cast<int>(op.documents.count), kRows, kRows,
-      true, tiles);
+      spans, counter);
   const auto heads = static_cast<int>(op.q.size(1));
-  // As many heads together as keep their keys and values within half of L2.
-  int group = 1;
-  while (heads % (2 * group) == 0 && 2 * group * op.documents.max_length * 1024 <= (32ll << 20))
-    group *= 2;
-  const Arguments a{.tiles = tiles,
-                    .tile_count = tile_total,
+  const Arguments a{.spans = spans,
+                    .counter = counter,
+                    .items = tile_total * heads,
                     .heads = heads,
-                    .head_group = group,
                     .out = op.out.as<__nv_bfloat16>(),
                     .out_row = op.out.stride(0),
                     .out_head = op.out.stride(1),
@@ -328,7 +326,7 @@ void forward(cudaStream_t stream, const CausalAttention& op, Tensor workspace) {
   const CUtensorMap k_rope =
       make_tensor_map(TensorMapType::kBF16, op.k_rope.data, {op.k_rope.size(1), op.k_rope.size(0)},
                       {op.k_rope.stride(0)}, {64, kKeys}, TensorMapSwizzle::k128);
-  const int blocks = std::min(multiprocessors(), tile_total * heads);
+  const int blocks = std::min(multiprocessors(), a.items);
   kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(
       head_map(op.q, kRows), head_map(op.k_nope, kKeys), k_rope, head_map(op.v, kKeys), a);
   CUDA_CHECK(cudaGetLastError());

@@ -8,17 +8,26 @@ namespace glmtune::ops::sm90 {
 
 using namespace glmtune::sm90;
 
-// Rows [begin, begin + length) are a document; the tile is its index-th; `padded` is the
-// document's first row in scratch where every document is padded to whole key tiles.
-struct Tile {
-  int begin, length, index, padded;
+// One entry a tile: the document it belongs to. Rows [begin, begin + length); `first` is the
+// document's first tile in the list, `padded` its first row in scratch where every document is
+// padded to whole key tiles.
+struct Span {
+  int begin, length, first, padded;
 };
 
-// One block a document. Tiles of all documents in falling order of work: `ascending` where a later
-// tile of a document is more work (query tiles), else an earlier one (key tiles). A document of n
-// tiles has one tile of each rank u < n; so the place of (d, u) follows from counting.
-__global__ void plan_tiles(const std::int32_t* bounds, int documents, int rows, int padding,
-                           bool ascending, Tile* tiles);
+// Work is ordered by documents, long ones first, and within one so that the blocks that run
+// together share a few heads: their keys and values stay in L2. One block a document writes its
+// tiles' entries.
+// and sets the counter from which the persistent blocks take their next item to 0.
+__global__ void plan_spans(const std::int32_t* bounds, int documents, int rows, int padding,
+                           Span* spans, int* counter);
+
+// Heads whose tiles (n each) are worked on together: about a block for each multiprocessor.
+__device__ __forceinline__ int heads_together(int tiles, int heads) {
+  int g = 1;
+  while (g * tiles < 128 && heads % (2 * g) == 0) g *= 2;
+  return g;
+}
 
 // S[64 x N] (+)= A[64 x 256] · B[N x 256]ᵀ, both K-major in panels of 64 columns.
 template <int N>
@@ -165,6 +174,42 @@ struct Ring {
 // A warp gives a buffer back.
 __device__ __forceinline__ void release(std::uint64_t* bar) {
   if (threadIdx.x % 32 == 0) mbarrier_arrive(bar);
+}
+
+// A tile of one head (or of a few, from `head` on); head −1: there is no more work.
+struct Item {
+  int begin, length, padded;  // of the document
+  int row, head, steps;       // first row in the document; steps along the other dimension
+};
+
+// How a block's producer hands items to its two consuming warpgroups, one ahead.
+struct ItemQueue {
+  std::uint64_t full[2], empty[2];
+  Item items[2];
+
+  __device__ __forceinline__ void init() {
+    for (int i = 0; i < 2; ++i) {
+      mbarrier_init(&full[i], 1);
+      mbarrier_init(&empty[i], 8);
+    }
+  }
+  __device__ __forceinline__ void push(Ring<2>& ring, const Item& item) {
+    mbarrier_wait(&empty[ring.stage], ring.phase ^ 1);
+    items[ring.stage] = item;
+    mbarrier_arrive(&full[ring.stage]);
+    ring.next();
+  }
+  __device__ __forceinline__ Item pop(Ring<2>& ring) {
+    mbarrier_wait(&full[ring.stage], ring.phase);
+    const Item item = items[ring.stage];
+    __syncwarp();
+    release(&empty[ring.stage]);
+    ring.next();
+    return item;
+  }
+};
+__device__ __forceinline__ Item no_item() {
+  return {0, 0, 0, 0, -1, 0};
 }
 
 }  // namespace glmtune::ops::sm90

@@ -10,11 +10,13 @@ namespace glmtune::ops::sm90 {
 inline constexpr std::int64_t kNope = 192, kRope = 64, kHead = 256;
 inline constexpr std::int64_t kQueryTile = 128;  // query rows a block: forward, dq
 inline constexpr std::int64_t kKeyTile = 64;     // key rows a block: dk, dv
-inline constexpr std::int64_t kTileBytes = 16;   // one entry of a work list (sm90::Tile)
+inline constexpr std::int64_t kTileBytes = 16;   // one entry of a work list (sm90::Span)
 
 inline std::int64_t round_up(std::int64_t x, std::int64_t to) {
   return (x + to - 1) / to * to;
 }
+
+inline constexpr std::int64_t kCounterBytes = 256;  // before the first list
 
 // By dtype and sizes alone, so that a dry run and a run agree.
 inline bool sizes_fit(const Tensor& q, const Tensor& k_nope, const Tensor& k_rope,
@@ -31,16 +33,20 @@ inline std::int64_t tile_count(const Documents& documents, std::int64_t rows) {
   return n;
 }
 
-// Heads whose rope-key gradients one block sums before it writes them: the most that leaves enough
-// blocks to keep every multiprocessor busy to the end.
+// Heads whose rope-key gradients one block sums before it writes them. Few, so that the blocks that
+// run together read the queries of few heads (L2), and enough items to keep every multiprocessor
+// busy to the end; more where the parts would take too much memory.
 inline std::int64_t heads_per_item(std::int64_t key_tiles, std::int64_t heads) {
-  std::int64_t g = 8;
-  while (g > 1 && (heads % g != 0 || key_tiles * heads / g < 1024)) g /= 2;
+  constexpr std::int64_t kMostBytes = std::int64_t{160} << 20;
+  const std::int64_t bytes = heads * key_tiles * kKeyTile * kRope * 4;
+  std::int64_t g = 1;
+  while (g < 8 && heads % (2 * g) == 0 && bytes / g > kMostBytes) g *= 2;
   return g;
 }
 
 inline std::size_t forward_workspace(const CausalAttention& op) {
-  return static_cast<std::size_t>(tile_count(op.documents, kQueryTile) * kTileBytes);
+  return static_cast<std::size_t>(kCounterBytes +
+                                  tile_count(op.documents, kQueryTile) * kTileBytes);
 }
 
 // Parts of the backward's scratch, in order; all 256-byte aligned.
@@ -55,7 +61,7 @@ inline BackwardScratch backward_scratch(const CausalAttentionBackward& op) {
   s.key_tiles = tile_count(op.documents, kKeyTile);
   s.padded_rows = s.key_tiles * kKeyTile;
   s.group = heads_per_item(s.key_tiles, heads);
-  s.query_list = 0;
+  s.query_list = kCounterBytes;
   s.key_list = s.query_list + round_up(s.query_tiles * kTileBytes, 256);
   s.lse = s.key_list + round_up(s.key_tiles * kTileBytes, 256);
   s.delta = s.lse + heads * s.padded_rows * 4;

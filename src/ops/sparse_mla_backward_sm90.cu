@@ -1,10 +1,11 @@
-// Gradients of attention over gathered latent rows on sm_90a, BF16, 64 heads, sizes 512 + 64, without
-// atomics.
+// Gradients of attention over gathered latent rows on sm_90a, BF16, 64 heads, sizes 512 + 64,
+// without atomics.
 //
-// Two passes over a chunk of queries at a time. pairs_kernel, a block a query, its 64 heads being the
-// rows of every product: for 64 keys at a time S, P, dP, dS, dQ += dS·K, and for every pair (query,
-// key) the row scale·dSᵀ·Q + Pᵀ·dO of 576 gradients, summed over the heads, which it leaves in scratch
-// in BF16. sum_kernel, a block a key, adds the rows of the queries that chose the key in their order.
+// Two passes over a chunk of queries at a time. pairs_kernel, a block a query, its 64 heads being
+// the rows of every product: for 64 keys at a time S, P, dP, dS, dQ += dS·K, and for every pair
+// (query, key) the row scale·dSᵀ·Q + Pᵀ·dO of 576 gradients, summed over the heads, which it leaves
+// in scratch in BF16. sum_kernel, a block a key, adds the rows of the queries that chose the key in
+// their order.
 #include <cuda_fp16.h>
 
 #include "cuda/check.h"
@@ -31,7 +32,7 @@ struct Barriers {
 
 struct Arguments {
   SparseKeys keys;
-  int first, last;  // queries of this chunk
+  int first, last;           // queries of this chunk
   const float *delta, *lse;  // [T, 64]; lse in units of log 2
   __nv_bfloat16 *dq_latent, *dq_rope, *rows;
   std::int64_t dq_row, dq_head, dq_rope_row, dq_rope_head, slots;
@@ -218,8 +219,8 @@ __device__ __forceinline__ void second_half(const Arguments& a, char* smem, Barr
       wgmma_wait<0>();
       wgmma_pin(s);
       named_barrier_sync(kWeightsReady, 256);
-      const uint4* exchange = reinterpret_cast<const uint4*>(smem + kScoreOffset) +
-                              threadIdx.x % 128;
+      const uint4* exchange =
+          reinterpret_cast<const uint4*>(smem + kScoreOffset) + threadIdx.x % 128;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const uint4 w = exchange[k * 128];
@@ -322,12 +323,12 @@ __global__ void __launch_bounds__(256)
 constexpr std::uint16_t kNone = 0xffff;
 
 // slots[key, query of the chunk] = place of the key in the query's list.
-__global__ void __launch_bounds__(256) slots_kernel(SparseKeys keys, int first, int chunk,
-                                                    std::uint16_t* slots) {
+__global__ void __launch_bounds__(256)
+    slots_kernel(SparseKeys keys, int first, int chunk, std::uint16_t* slots) {
   const std::int64_t t = first + static_cast<int>(blockIdx.x);
   for (int i = threadIdx.x; i < keys.counts[t]; i += 256)
-    slots[keys.indices[t * keys.indices_row + i] * static_cast<std::int64_t>(chunk) +
-          blockIdx.x] = static_cast<std::uint16_t>(i);
+    slots[keys.indices[t * keys.indices_row + i] * static_cast<std::int64_t>(chunk) + blockIdx.x] =
+        static_cast<std::uint16_t>(i);
 }
 
 constexpr int kSumThreads = 96, kSumLanes = kRow / 8;  // eight columns a lane
@@ -387,8 +388,8 @@ __global__ void __launch_bounds__(256)
   const int column = static_cast<int>(i % kSumLanes) * 8;
   const float4* in = reinterpret_cast<const float4*>(sums + key * kRow + column);
   const float4 a = in[0], b = in[1];
-  __nv_bfloat16* out = column < 512 ? dlatent + key * latent_row + column
-                                    : dk_rope + key * rope_row + column - 512;
+  __nv_bfloat16* out =
+      column < 512 ? dlatent + key * latent_row + column : dk_rope + key * rope_row + column - 512;
   *reinterpret_cast<uint4*>(out) = make_uint4(pack_bf16(a.x, a.y), pack_bf16(a.z, a.w),
                                               pack_bf16(b.x, b.y), pack_bf16(b.z, b.w));
 }

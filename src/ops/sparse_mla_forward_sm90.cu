@@ -1,8 +1,9 @@
 // Attention over gathered latent rows on sm_90a, BF16, 64 heads, sizes 512 + 64.
 //
-// A block works on one query at a time, its 64 heads being the rows of every product, in steps of 64
-// keys. One warpgroup gathers keys into two stages; the two others each compute all scores (twice
-// the work on 576 of 1,664 columns, but nothing to exchange) and half of the 512 output columns.
+// A block works on one query at a time, its 64 heads being the rows of every product, in steps of
+// 64 keys. One warpgroup gathers keys into two stages; the two others each compute all scores
+// (twice the work on 576 of 1,664 columns, but nothing to exchange) and half of the 512 output
+// columns.
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
 #include "ops/attention_cuda.h"

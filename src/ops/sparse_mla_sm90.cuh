@@ -21,12 +21,13 @@ inline CUtensorMap token_map(const Tensor& t) {
                          {t.stride(1), t.stride(0)}, {64, 64, 1}, TensorMapSwizzle::k128);
 }
 
-inline constexpr int kGatherKeys = 64;                      // a block of keys
-inline constexpr int kGatherPanel = kGatherKeys * 128;      // 64 of its columns
+inline constexpr int kGatherKeys = 64;                  // a block of keys
+inline constexpr int kGatherPanel = kGatherKeys * 128;  // 64 of its columns
 inline constexpr int kGatherBytes = 9 * kGatherPanel;
 
 // One warpgroup: rows [first, first + 64) of query t's list into nine swizzled panels, zeros behind
-// the list's end; returns when they are there and the tensor cores may read them. Eight lanes a row.
+// the list's end; returns when they are there and the tensor cores may read them. Eight lanes a
+// row.
 __device__ __forceinline__ void gather_keys(const SparseKeys& k, std::int64_t t, int first,
                                             int count, char* tile) {
   const int thread = threadIdx.x % 128, piece = thread % 8;
@@ -36,8 +37,8 @@ __device__ __forceinline__ void gather_keys(const SparseKeys& k, std::int64_t t,
     const bool valid = first + row < count;
     const std::int64_t j = valid ? k.indices[t * k.indices_row + first + row] : 0;
     const __nv_bfloat16* latent = k.latent + j * k.latent_row + piece * 8;
-    char* to = tile + swizzle_128(static_cast<std::uint32_t>(row),
-                                  static_cast<std::uint32_t>(piece * 16));
+    char* to =
+        tile + swizzle_128(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(piece * 16));
 #pragma unroll
     for (int c = 0; c < 8; ++c) cp_async_16(to + c * kGatherPanel, latent + c * 64, valid);
     cp_async_16(to + 8 * kGatherPanel, k.k_rope + j * k.rope_row + piece * 8, valid);

@@ -186,8 +186,11 @@ std::vector<OpCase> attention_cases(Sizes sizes) {
           causal("70_1", {{0, 70}, {70, 71}}, {1, 4, 2, 9}, Selected::kHalf),
           causal("131_few", {{0, 131}}, {1, 2, 1, 2}, Selected::kFew),
           causal("17", {{0, 17}}, {1, 48, 16, 64}, Selected::kHalf),
-          sparse(4, 9, 2, 5, 3, 6),
-          sparse(3, 90, 3, 8, 1, 80),
+          // The released models' sizes, for which CUDA has kernels of their own.
+          causal("130_65_7", {{0, 130}, {130, 195}, {195, 202}}, {2, 192, 64, 256}, Selected::kAll),
+          causal("203_masked", {{0, 203}}, {1, 192, 64, 256}, Selected::kHalf),
+          causal("150_few", {{0, 150}}, {2, 192, 64, 256}, Selected::kFew),
+          sparse(6, 150, 64, 512, 64, 140), sparse(4, 9, 2, 5, 3, 6), sparse(3, 90, 3, 8, 1, 80),
           sparse(37, 20, 9, 3, 2, 7)};
 }
 

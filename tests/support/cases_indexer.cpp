@@ -76,10 +76,11 @@ OpCase topk_select(std::int64_t Tq, std::int64_t S, std::int64_t k, std::int64_t
 std::vector<OpCase> indexer_cases(Sizes sizes) {
   if (sizes == Sizes::kBench)
     return {index_scores(1024, 1024, 8, 32, 0), topk_select(1024, 1024, 256, 0, false)};
-  return {index_scores(1, 1, 1, 1, 0),       index_scores(9, 9, 3, 5, 0),
-          index_scores(19, 45, 8, 7, 26),    index_scores(3, 40, 9, 32, 2),
-          topk_select(1, 1, 1, 0, false),    topk_select(40, 40, 7, 0, true),
-          topk_select(21, 90, 33, 60, true), topk_select(5, 70, 64, 62, false)};
+  return {index_scores(1, 1, 1, 1, 0),         index_scores(9, 9, 3, 5, 0),
+          index_scores(19, 45, 8, 7, 26),      index_scores(3, 40, 9, 32, 2),
+          index_scores(13, 200, 32, 128, 187), index_scores(40, 40, 32, 128, 0),
+          topk_select(1, 1, 1, 0, false),      topk_select(40, 40, 7, 0, true),
+          topk_select(21, 90, 33, 60, true),   topk_select(5, 70, 64, 62, false)};
 }
 
 }  // namespace glmtune::test
