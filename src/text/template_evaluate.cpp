@@ -163,6 +163,7 @@ Val Evaluator::evaluate_slice(const Expr& e) {
 
 Args Evaluator::evaluate_arguments(const Expr& e) {
   Args args;
+  decltype(args.named) spread;  // come after the keywords
   for (std::size_t i = 1; i < e.children.size(); ++i) {
     const Expr& argument = *e.children[i];
     if (argument.kind == ExprKind::kSpread) {
@@ -174,13 +175,14 @@ Args Evaluator::evaluate_arguments(const Expr& e) {
       if (!all.is(Kind::kDict)) raise("TypeError", "argument after ** must be a mapping");
       for (const auto& [key, value] : all.dict().items) {
         if (!key.is(Kind::kString)) raise("TypeError", "keywords must be strings");
-        args.named.emplace_back(key.string().text, value);
+        spread.emplace_back(key.string().text, value);
       }
     } else {
       args.positional.push_back(evaluate(argument));
     }
   }
   for (const auto& [name, expr] : e.keywords) args.named.emplace_back(name, evaluate(*expr));
+  args.named.insert(args.named.end(), spread.begin(), spread.end());
   return args;
 }
 

@@ -80,21 +80,19 @@ void stable_sort(Runtime& rt, std::vector<std::pair<Val, Val>>& keyed, bool reve
 
 Val sort(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "sort", {"reverse", "case_sensitive", "attribute"});
+  std::vector<Val> paths;  // several with commas
+  if (const Val* path = p.given(2)) {
+    const Val comma = plain_string(&rt.heap, ",");
+    paths = path->is(Kind::kString) ? split(rt.heap, *path, &comma, -1, false)
+                                    : std::vector<Val>{*path};
+  }
   std::vector<std::pair<Val, Val>> keyed;
   for (const Val& x : elements(rt.heap, v)->items) {
-    Val key;
-    if (const Val* paths = p.given(2); paths != nullptr && paths->is(Kind::kString) &&
-                                       paths->string().text.find(',') != std::string::npos) {
-      std::vector<Val> keys;
-      const Val comma = plain_string(&rt.heap, ",");
-      for (const Val& path : split(rt.heap, *paths, &comma, -1, false)) {
-        keys.push_back(key_of(rt, x, &path, !p.flag(1, false)));
-      }
-      key = list(rt.heap, std::move(keys));
-    } else {
-      key = key_of(rt, x, p.given(2), !p.flag(1, false));
-    }
-    keyed.emplace_back(std::move(key), x);
+    // Keys are compared as lists: two missing attributes are equal, not an error.
+    std::vector<Val> keys;
+    for (const Val& path : paths) keys.push_back(key_of(rt, x, &path, !p.flag(1, false)));
+    if (paths.empty()) keys.push_back(key_of(rt, x, nullptr, !p.flag(1, false)));
+    keyed.emplace_back(list(rt.heap, std::move(keys)), x);
   }
   stable_sort(rt, keyed, p.flag(0, false));
   std::vector<Val> out;

@@ -44,7 +44,6 @@ std::vector<Val> split_at_space(Heap& heap, const Val& s, std::int64_t max_split
     for (skip_right(); begin < end; skip_right()) {
       std::size_t word = end;
       if (max_splits >= 0 && out.size() == static_cast<std::size_t>(max_splits)) {
-        skip_left();
         word = begin;
       } else {
         while (word > begin && !is_space_at(text, previous(text, word))) {
@@ -60,7 +59,6 @@ std::vector<Val> split_at_space(Heap& heap, const Val& s, std::int64_t max_split
   for (skip_left(); begin < end; skip_left()) {
     std::size_t word = begin;
     if (max_splits >= 0 && out.size() == static_cast<std::size_t>(max_splits)) {
-      skip_right();
       word = end;
     } else {
       while (word < end && !is_space_at(text, word)) word += decode_utf8(text, word).length;

@@ -42,6 +42,7 @@ class Loader {
 
   void read_tokenizer(std::string_view json) {
     simdjson::padded_string padded(json);
+    size_ = json.size();
     od::parser parser;
     try {
       od::document document = parser.iterate(padded);
@@ -238,7 +239,7 @@ class Loader {
     if (model.find_field_unordered("vocab").get(vocabulary) != simdjson::SUCCESS) {
       bad("model has no object \"vocab\"");
     }
-    impl_->vocabulary.reserve(1 << 18U, std::size_t(1) << 21U);
+    impl_->vocabulary.reserve(std::min(std::size_t(1) << 18U, size_ / 64), size_ / 16);
     std::string bytes;
     for (auto member : vocabulary) {
       const std::string_view token = member.unescaped_key().value();
@@ -264,7 +265,7 @@ class Loader {
     if (model.find_field_unordered("merges").get(merges) != simdjson::SUCCESS) {
       bad("model has no array \"merges\"");
     }
-    impl_->merges.reserve(std::size_t(1) << 19U);
+    impl_->merges.reserve(std::min(std::size_t(1) << 19U, size_ / 32));
     std::uint32_t rank = 0;
     for (auto element : merges) {
       od::value merge = element.value();
@@ -320,6 +321,7 @@ class Loader {
 
   std::string where_;
   std::shared_ptr<Tokenizer::Impl> impl_;
+  std::size_t size_ = 0;  // of the file: what tables are made for
   std::string scratch_, joined_;
 };
 

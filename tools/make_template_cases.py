@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Writes tests/fixtures/text/template_cases.jsonl: small templates with what Jinja2 makes of them.
+
+    tools/make_template_cases.py tests/fixtures/text/template_cases.jsonl
+
+Developer tool (PyPI: jinja2). The environment is the one transformers uses for chat templates.
+Each line: {"template", "rendered"} or {"template", "error"}; "context" is the first line.
+"""
+import datetime
+import json
+import sys
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.sandbox
+
+
+class Generation(jinja2.ext.Extension):
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        call = self.call_method("_support")
+        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
+
+    def _support(self, caller):
+        return caller()
+
+
+def environment():
+    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(
+            x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[Generation, jinja2.ext.loopcontrols],
+    )
+    env.filters["tojson"] = tojson
+    env.globals["raise_exception"] = raise_exception
+    env.globals["strftime_now"] = lambda f: datetime.datetime(2026, 1, 2, 3, 4, 5).strftime(f)
+    return env
+
+
+CONTEXT = {
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": " Hi\u00e9\u4e2d \n"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1, "b": ["x", "y"]}}}],
+        },
+        {"role": "tool", "content": [{"type": "text", "text": "12"}]},
+    ],
+    "n": 7,
+    "x": 2.5,
+    "s": "Hello, World",
+    "u": "\u00c9t\u00e9 \u0394\u03a3 \u00df \U0001f600",
+    "quote": "it's \"q\" \\ \n\t\u0001\u00a0\u200b",
+    "d": {"b": 1, "a": "z", "items": [1], "n": None, "t": True},
+    "l": [3, 1, 2],
+    "words": ["b", "A", "c", "a"],
+    "empty": [],
+    "none": None,
+    "f": [0.1, 1e-5, 1.0, 1e16, 123456789.123, 1e22, -0.0, 5e-324, 1e15, 0.0001],
+    "json": {"k": "\u00e9/\u2014\u2028<>&'\"\\\b\f\r\x7f", "e": {}, "l": [], "z": [1, [2, {"q": None}]]},
+}
+
+PRINTED = """
+n x s u quote d l words empty none f json missing messages[3] true none|string
+n+1 n-10 n*2 n/2 n//2 -n//2 n%4 -n%4 n**2 2**-1 x*2 x//1 -x%2 n~x~s 7/7 1.0 1e3 1_000 0x1F
+1<2<3 1<3<2 1==1.0 true==1 "a"<"b" [1,2]<[1,3] n>=7 n!=8 "1"==1 (1,2)==(1,2) {"a":1}=={"a":1.0}
+not~n n~and~s empty~or~s none~or~0 s~if~n~else~u s~if~empty
+"el"~in~s "x"~not~in~s 1~in~l "a"~in~d "z"~in~d "x"~in~missing none~in~[none]
+s[0] s[-1] s[1:4] s[::-1] s[::2] s[-3:] s[10:2:-3] l[0] l[-1] l[5] l[1:] l[::-1] l[:-1] u[1:5] u[-1] s[99] s[5:2]
+s.0 l.1 d.a d['a'] d['items'] d.items()|list d.keys()|list d.values()|list d.get('q') d.get('q',3) d.missing d.0
+messages.1.role messages[0].content messages[-1].content.0.text s.missing n.missing none.missing l.foo
+s.upper() s.lower() u.upper() u.lower() u.title() u.capitalize() s.swapcase() s.title() "they're"|title "they're".title()
+u|title u|capitalize u|upper u|lower "ǆx".title() "ŉ"|upper "ΑΣ"|lower "ΑΣΑ"|lower
+s.split(',') s.split() s.split('l',1) s.rsplit('l',1) "a,,b,".split(',') "".split(',') "".split() "~a~~b~".split()
+s.startswith('He') s.endswith(('x','ld')) s.find('o') s.rfind('o') s.count('l') s.replace('l','LL') s.replace('l','',1) s.index('W')
+"xxaxx".strip('x') "xxaxx".lstrip('x') "xxaxx".rstrip('x') "ab".join(['1','2']) "x".join([]) "".replace('','-') "ab".replace('','-') "ab".replace('','-',2)
+"5".zfill(3) "-5".zfill(4) "ab".center(7,'*') "ab".center(5) "ab".ljust(4)~'|' "ab".rjust(4) "abc".center(6,'*')
+"a-b-c".partition('-') "a-b-c".rpartition('-') "abc".partition('x') "abc".removeprefix('a') "abc".removesuffix('c')
+"12".isdigit() "ab".isalpha() "a1".isalnum() "".isdigit() "~".isspace() "AB".isupper() "ab".islower() "1".isupper()
+"a\\nb\\r\\nc".splitlines() "a\\n".splitlines(true) "{}-{}".format(1,"b") "{0}{k}".format("a",k=2) "{{}}".format()
+"%s-%d-%.2f-%5s|%-5s|%05d|%x|%%"%("a",3,x,"r","l",42,255) "%s"%n "%s"%none "%r"%s "%(a)s"%d
+n|tojson x|tojson f|tojson json|tojson d|tojson(indent=2) json|tojson(indent=1) d|tojson(sort_keys=true) d|tojson(separators=(',',':')) u|tojson(ensure_ascii=true) u|tojson(ensure_ascii=False) empty|tojson(indent=2) [1,[2]]|tojson(indent='--') (1,2)|tojson {1:2,none:3,true:4,1.5:5}|tojson quote|tojson json|tojson(true) messages|tojson
+missing|default('q') none|default('q') none|default('q',true) ''|d('e',true) missing|d
+l|length s|length u|length d|length missing|length l|count l|first l|last empty|first s|first l|sum f|sum
+l|join(',') d|join('-') s|join('.') words|join(d='+') messages|join(',',attribute='role') [1,none,true]|join
+l|sort words|sort words|sort(case_sensitive=true) l|sort(reverse=true) messages|sort(attribute='role')|map(attribute='role')|list d|dictsort d.items()|list|sort(attribute=0)|first
+l|reverse|list s|reverse words|unique|list ["a","A"]|unique|list l|min l|max words|min words|max empty|max
+l|map('string')|list messages|map(attribute='role')|list messages|map(attribute='zz',default='-')|list words|map('upper')|join words|map('replace','a','_')|list
+l|select('odd')|list l|reject('odd')|list l|select|list messages|selectattr('role','equalto','user')|list|length messages|rejectattr('content')|list|length messages|selectattr('role','in',['user','tool'])|map(attribute='role')|list messages|selectattr('tool_calls','defined')|list|length l|select('>',1)|list
+l|batch(2)|list l|batch(2,'-')|list l|slice(2)|list l|slice(2,'x')|list messages|groupby('role')|map('first')|list
+s|trim "~a~"|trim 'xax'|trim('x') s|replace('o','0') 5|replace('5','6') s|wordcount s|center(20) s|truncate(9,true) s|truncate(9) s|truncate(20) s|truncate(8,true,'.',0)
+'3.7'|int '3'|int 'z'|int 'z'|int(9) '0x1f'|int(base=16) x|int '2.5'|float 'z'|float none|int 3|float true|int '~12~'|int
+2.5|round 3.5|round 2.567|round(2) 2.5|round(0,'ceil') 2.5|round(0,'floor') 7|round 1.005|round(2) -1|abs -1.5|abs true|abs
+'a\\nb\\n\\nc'|indent 'a\\nb'|indent(2,true) 'a\\n\\nb'|indent(2,blank=true) 'a\\nb\\n'|indent('>>')
+n~is~odd n~is~even n~is~divisibleby(7) n~is~divisibleby~7 n~is~defined zz~is~defined zz~is~undefined zz~is~not~defined none~is~none n~is~none s~is~string n~is~string
+d~is~mapping l~is~mapping l~is~iterable s~is~iterable n~is~iterable zz~is~iterable l~is~sequence d~is~sequence n~is~sequence n~is~number x~is~number true~is~number true~is~integer n~is~integer x~is~float true~is~boolean n~is~boolean true~is~true 1~is~true false~is~false
+n~is~eq(7) n~is~sameas(7) none~is~sameas(none) 1~is~in([1]) s~is~upper 'A'~is~upper n~is~lt(8) range~is~callable n~is~callable d.get~is~callable (n,)~is~sequence
+range(3)|list range(1,4)|list range(5,0,-2)|list range(0)|list dict(a=1) dict(d,c=2)|length namespace(a=1).a joiner('-')() strftime_now('%Y-%m-%d~%H:%M:%S~%d~%b') 
+l+[4] (1,)+(2,) [1]*3 'ab'*2 2*'ab' 'a'*-1 [] () (1,) (1) {} {'a':[1,(2,)]} [none,true,1.5,'q']
+'a'~'b'~1 "a"'b' 'a\\tb' '\\u00e9' '\\x41' '\\101' '\\q' "\\"" '\\'' '\\\\n'
+quote|e s|safe s|string|length n|string~'1' s|attr('upper')|string|length>5 d|attr('a') d|items|list missing|items|list
+l|map('abs')|sum|string|length s|list|length d|list d.items()|length d.keys() d.items() l|reverse|first
+(n,s) 1,2 n if n > 3 else s loop caller
+-n|abs -2**2 n|string + 'x' s.split(', ')[1].lower() not n == 7 n is not none and s
+""".replace("\\\\", "\\")
+
+WHOLE = r"""
+{% for a in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }};{% endfor %}
+{% for a in l %}{{ loop.previtem }}<{{ a }}>{{ loop.nextitem }} {% endfor %}
+{% for a in l %}{{ loop.cycle('x', 'y') }}{{ loop.changed(a > 1) }}{% endfor %}
+{% for a in empty %}x{% else %}none{% endfor %}|{% for a in l %}x{% else %}none{% endfor %}
+{% for k, v in d.items() %}{{ k }}={{ v }},{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for c in 'é中' %}<{{ c }}>{% endfor %}
+{% for a in l if a > 1 %}{{ a }}{{ loop.length }}{% endfor %}
+{% for a in l %}{% if a == 1 %}{% continue %}{% endif %}{% if a == 2 %}{% break %}{% endif %}{{ a }}{% endfor %}
+{% for a in l %}{% for b in l %}{% if b == 2 %}{% break %}{% endif %}{{ a }}{{ b }} {% endfor %}{% endfor %}
+{% for a in [[1, [2, [3]]]] recursive %}{% if a is number %}{{ a }}{% else %}({{ loop(a) }}){% endif %}{{ loop.depth0 }}{% endfor %}
+{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}
+{% set y = 1 %}{% for a in l %}{% set y = a %}{{ y }}{% endfor %}{{ y }}
+{% set y = 1 %}{% if true %}{% set y = 2 %}{% endif %}{{ y }}
+{% for a in l %}{% if a == 3 %}{% set q = 'set' %}{% endif %}{{ q is defined }}{{ q }}{% endfor %}{{ q is defined }}
+{% set ns = namespace(a=0, b='x') %}{% for a in l %}{% set ns.a = ns.a + a %}{% endfor %}{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}
+{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set a, b = (b, a) %}{{ a }}{{ b }}
+{% set t %}a{{ n }}b{% endset %}{{ t }}{{ t|length }}{% set t | upper %}xy{% endset %}{{ t }}
+{% macro m(a, b=2, c=none) %}[{{ a }}|{{ b }}|{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(c=1, a=4) }}{{ m() }}
+{% macro m(a) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3) }}{{ m(1, z=2) }}
+{% macro m() %}{{ n }}{{ y }}{% endmacro %}{% set y = 5 %}{{ m() }}{% set y = 6 %}{{ m() }}
+{% macro a(k) %}{% if k > 0 %}{{ k }}{{ a(k - 1) }}{% endif %}{% endmacro %}{{ a(5) }}
+{% macro m() %}{% set y = 9 %}{{ y }}{% endmacro %}{% set y = 1 %}{{ m() }}{{ y }}
+{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}body{{ n }}{% endcall %}
+{% macro m() %}{% for a in l %}{{ caller(a) }}{% endfor %}{% endmacro %}{% call(a) m() %}({{ a }}){% endcall %}
+{% for a in l %}{% macro m() %}{{ a }}{% endmacro %}{{ m() }}{% endfor %}
+{% if n %}{% macro m() %}in if{% endmacro %}{% endif %}{{ m() }}
+{% filter upper %}abc{{ s }}{% endfilter %}{% filter replace('a', 'b') | upper %}xaz{% endfilter %}
+{% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}
+{% generation %}x{% set y = 3 %}{{ y }}{% endgeneration %}{{ y is defined }}
+{% for a in l %}{% generation %}{{ loop.index }}{{ a }}{% endgeneration %}{% endfor %}
+{% raw %}{{ n }}{% if %}{% endraw %}|{%- raw -%}  x  {%- endraw -%}  |
+a{# comment {{ n }} #}b{#- c -#}  d
+  {% if true %}
+    x
+  {% endif %}
+y
+  {%+ if true %}z{% endif %}
+a   {{- n -}}   b {%- if true -%}  c  {%- endif %}  d
+{% if false %}1{% elif none %}2{% elif n %}3{% else %}4{% endif %}
+{% if not empty and (n > 5 or zz) %}yes{% endif %}{{ {'a': {'b': 1}}.a.b }}{{ {'a': 1}['a'] }}
+{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{% set j = joiner() %}{{ j() }}{{ j() }}
+{% for m in messages %}{{ m.role }}:{{ m.content }};{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}
+{% for m in messages[1:] %}{{ loop.index0 }}{{ m['role'] }}{% endfor %}{% for m in messages|selectattr('role', 'equalto', 'tool') %}{{ m.content[0].type }}{% endfor %}
+{% if messages|selectattr('role', 'equalto', 'nobody') %}generators are true{% endif %}{% set g = l|map('string') %}{{ g|list }}{{ g|list }}
+{%- for m in messages -%}
+  {{- '<|' + m.role + '|>' -}}
+  {%- if m.content is string -%}{{ m.content.strip() }}{%- endif -%}
+{%- endfor -%}
+{% set x = [] %}{% for a in l %}{% set x = x + [a] %}{% endfor %}{{ x }}
+{{ '{{' }}{{ "%}" }}{% set a = '-%}' %}{{ a }}
+line{{ '\n' }}end   
+{% set o = {'a': 1} %}{{ o.update({'b': 2}) }}
+{{ l.append(4) }}
+{{ missing.x }}
+{{ missing() }}
+{{ missing + 'a' }}
+{{ 'a' + missing }}
+{{ 'a' + 1 }}
+{{ 1 + 'a' }}
+{{ none + 'a' }}
+{{ n.x.y }}
+{{ none() }}
+{{ 1 / 0 }}
+{{ l|map('string')|length }}
+{{ raise_exception('bad ' ~ n) }}
+{{ missing|tojson }}
+{{ range|tojson }}
+{{ s|nofilter }}
+{{ s is notest }}
+{{ 'a' < 1 }}
+{{ 1 in 's' }}
+{{ 1 in 1 }}
+{% for a in 5 %}{% endfor %}
+{% for a, b in [1] %}{% endfor %}
+{% for a, b in [[1, 2, 3]] %}{% endfor %}
+{% set n.a = 1 %}
+{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}
+{% macro m(a) %}{% endmacro %}{{ m(b=1) }}
+{{ s.split('') }}
+{{ s.index('zz') }}
+{{ l[missing] }}
+{{ s.join(l) }}
+{{ d|dictsort(by='x') }}
+{{ range(1000000)|length }}
+{{ l|sort(attribute='x') }}
+{{ [1, 'a']|sort }}
+{{ (1, 2)|tojson(indent=none) }}{{ [1]|tojson(separators=none) }}
+{{ m.a
+{% if %}
+{% if n %}
+{% endif %}
+{% for a in %}{% endfor %}
+{{ n | }}
+{{ (n }}
+{{ n) }}
+{{ 'a }}
+{# open
+{% unknown %}
+{% break %}
+{% set true = 1 %}
+{{ a b }}
+{% raw %}x
+{{ }}
+{% macro m(a=1, b) %}{% endmacro %}
+{{ f(a=1, 2) }}
+{{ x is odd is even }}
+{{ 1 if }}
+{{ [1, 2 }}
+{{ {'a' 1} }}
+{{ n ! }}
+"""
+
+
+def cases():
+    for line in PRINTED.strip().split("\n"):
+        for word in line.split():
+            expression = word.replace("~", " ") if "~and~" in word or "~or~" in word else word
+            yield "{{ " + expression.replace("~", " ") + " }}"
+    # Whole lines of PRINTED hold expressions with spaces too; these are written out here.
+    for expression in (
+        "n ~ x ~ s", "n ~ none ~ missing", "'a' ~ 'b' ~ 1", "n|string + 'x'", "-2**2", "not n == 7",
+        "s.split(', ')[1].lower()", "n is not none and s", "1, 2", "n if n > 3 else s",
+        "s if empty", "(s if empty) is defined", "[1, 2,]", "{'a': 1,}", "l | length > 2",
+        "n is odd or missing.x", "'%s %s' | format(1, 'b')", "'%(q)s' | format(q=3)",
+        "d['items'][0]", "range(3) | map('string') | join(', ')", "a.b if a is defined else 'no'",
+        "messages | map(attribute='content') | select('string') | list",
+        "messages | map(attribute='tool_calls.0.function.name') | list",
+        "messages[2].tool_calls[0]['function']", "'x' if 'name' in messages[2] else 'y'",
+        "(l | first) + (l | last)", "l | join(', ') | upper", "3 * (1 + 2) - 4 // 3",
+        "'é中😀'[1]", "'é中😀'[-1:]", "'é中😀' | length", "'a b'.split(' ', 1)", "'a  b c'.split(none, 1)",
+        "' a b c '.rsplit(none, 1)", "'\u001c x \u2003'.strip()", "'\u200bx'.strip()", "'x' * 3 ~ 'y'",
+        "dict([('a', 1), ('b', 2)])", "dict(a=1, **{'b': 2})", "(1, 2) + (3,)", "[[1, 2], [3]] | sum(start=[])",
+        "l | sum(start=10)", "[{'a': 1}, {'a': 2}] | sum(attribute='a')", "1.5 // 0.5", "-7 // 2", "-7 % 3", "7 % -3",
+        "-7.5 % 2", "1e400", "-1e400", "(1e400 - 1e400)", "[1e400] | tojson", "9223372036854775807",
+    ):
+        yield "{{ " + expression + " }}"
+    block = []
+    for line in WHOLE.strip("\n").split("\n"):
+        block.append(line)
+        text = "\n".join(block)
+        multi = text.startswith("  {% if true %}") or text.startswith("{%- for m in messages -%}")
+        if multi and not (text.endswith("z{% endif %}") or text.endswith("{%- endfor -%}")):
+            continue
+        yield text
+        block = []
+    for end in ("\n", "\n\n", " \n", "\r\n", "\r"):
+        yield "a" + end + "b" + end
+    yield "{% if n %}\r\n x\r\n{% endif %}\r\ny"
+    yield "a\n  {# c #}\n  b\n {#- c -#}\n d {#+ e +#}\n f"
+    yield "  {{ n }}\n  {% set q = 1 %}  \n {{ q }}"
+    yield "{% for a in l -%}\n  {{ a }}\n{%- endfor %}\n."
+    yield "{% for a in l +%}\n{{ a }}\n{% endfor +%}\n."
+
+
+def main():
+    env = environment()
+    with open(sys.argv[1], "w") as out:
+        out.write(json.dumps({"context": CONTEXT}, ensure_ascii=True) + "\n")
+        seen = set()
+        for text in cases():
+            if text in seen:
+                continue
+            seen.add(text)
+            row = {"template": text}
+            try:
+                row["rendered"] = env.from_string(text).render(**CONTEXT)
+            except Exception as e:  # whatever Python raises is the expected result
+                row["error"] = type(e).__name__
+            out.write(json.dumps(row, ensure_ascii=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
