@@ -56,6 +56,12 @@ void flatten(const std::string& path, const io::Value& value,
   for (const auto& [key, member] : value.as_object()) flatten(cat(path, ".", key), member, out);
 }
 
+// Defaults of keys without an effect of their own would only hide the others.
+bool worth_showing(const CheckedKey& key) {
+  return key.from_recipe || key.row->status == KeyStatus::kRuns ||
+         key.row->status == KeyStatus::kNotYet;
+}
+
 std::string scalar_line(const io::Value& value) {
   return value.is_string() ? value.as_string() : io::to_json(value);
 }
@@ -98,6 +104,7 @@ std::string not_runnable_line(const CheckedDocument& checked) {
 io::Value resolved_keys(const CheckedDocument& checked) {
   io::Value::Object object;
   for (const CheckedKey& key : checked.keys) {
+    if (!worth_showing(key)) continue;
     std::vector<std::pair<std::string, io::Value>> flat;
     flatten(key.path, key.shown, flat);
     for (auto& member : flat) {
@@ -112,6 +119,7 @@ io::Value resolved_keys(const CheckedDocument& checked) {
 std::string resolved_lines(const CheckedDocument& checked) {
   std::string out;
   for (const CheckedKey& key : checked.keys) {
+    if (!worth_showing(key)) continue;
     std::vector<std::pair<std::string, io::Value>> flat;
     flatten(key.path, key.shown, flat);
     for (const auto& [path, value] : flat)

@@ -1,0 +1,79 @@
+#include "apps/arguments.h"
+
+#include <algorithm>
+
+#include "base/cat.h"
+#include "base/error.h"
+
+namespace glmtune::apps {
+namespace {
+
+std::string with_hyphens(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+bool names_a_file(const std::string& word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+}  // namespace
+
+SortedArguments sort_arguments(std::span<const std::string> words,
+                               std::span<const OptionName> options) {
+  SortedArguments out;
+  const auto set_recipe = [&](const std::string& path) {
+    if (!out.recipe.empty()) fail(cat("two recipes: ", out.recipe, " and ", path));
+    out.recipe = path;
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!word.starts_with('-') || word == "-") {
+      // A second bare word is no recipe; the recipe reader warns about it.
+      if (out.recipe.empty()) {
+        set_recipe(word);
+      } else {
+        out.overrides.push_back(word);
+      }
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const bool is_short = !word.starts_with("--");
+    const std::string name =
+        with_hyphens(word.substr(is_short ? 1 : 2, equals - (is_short ? 1 : 2)));
+    const auto value = [&](const std::string& what) {
+      if (equals != std::string::npos) return word.substr(equals + 1);
+      if (i + 1 == words.size() || words[i + 1].starts_with("--"))
+        fail(cat(word, " needs a value: ", what));
+      return words[++i];
+    };
+    if (name == "config" || (is_short && name == "c")) {
+      set_recipe(value("a recipe (YAML file)"));
+      continue;
+    }
+    const auto option = std::find_if(options.begin(), options.end(), [&](const OptionName& o) {
+      return with_hyphens(o.name) == name;
+    });
+    if (option != options.end()) {
+      out.own.push_back(option->takes_value ? cat("--", name, "=", value("see --help"))
+                                            : cat("--", name));
+      continue;
+    }
+    out.overrides.push_back(word);
+    const bool has_value = equals == std::string::npos && !is_short && i + 1 < words.size() &&
+                           !words[i + 1].starts_with("--");
+    if (has_value) out.overrides.push_back(words[++i]);
+  }
+  if (out.recipe.empty()) {
+    for (const std::string& word : out.overrides)
+      if (names_a_file(word))
+        fail(cat("no recipe: ", word,
+                 " was taken as the value of the option before it; write the "
+                 "recipe first"));
+    fail("no recipe; expected a YAML file: glmtune RECIPE.yaml [--section.key=value ...]");
+  }
+  return out;
+}
+
+}  // namespace glmtune::apps

@@ -1,0 +1,51 @@
+#include <iostream>
+
+#include "apps/check_report.h"
+#include "apps/commands.h"
+#include "apps/launch.h"
+#include "base/cat.h"
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "train/log.h"
+
+namespace glmtune::apps {
+namespace {
+
+// ci is not checked, so anything may stand there.
+std::optional<std::int64_t> ci_nodes(const train::CheckedDocument& checked) {
+  const train::CheckedKey* ci = checked.find("ci");
+  const io::Value* nodes =
+      ci == nullptr || !ci->value.is_object() ? nullptr : ci->value.find("nodes");
+  if (nodes == nullptr || !nodes->is_int() || nodes->as_int() < 1) return std::nullopt;
+  return nodes->as_int();
+}
+
+}  // namespace
+
+int run(const CheckCommand& command) {
+  const std::string& path = command.recipe.recipe;
+  const train::RecipeFile file = train::read_recipe(path, command.recipe.overrides, environment);
+  const std::optional<ModelFacts> model = model_facts(file.recipe);
+  const CheckReport report{.recipe_path = path,
+                           .file = file,
+                           .model = model,
+                           .data = data_facts(file.recipe),
+                           .plan = train::plan_recipe(file.recipe, model ? &model->config : nullptr,
+                                                      command.world_size, ci_nodes(file.checked))};
+  // For a world that was asked for, a conflict is an error; for a guessed one it is only said.
+  if (command.world_size && !report.plan.conflicts.empty()) {
+    std::string lines;
+    for (const std::string& conflict : report.plan.conflicts)
+      lines += (lines.empty() ? "" : "\n") + conflict;
+    fail(cat(path, ": ", lines));
+  }
+  for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
+  if (command.json) {
+    std::cout << io::to_json(to_value(report), {.indent = 1}) << "\n";
+  } else {
+    std::cout << to_text(report);
+  }
+  return exit_status(ExitCode::kOk);
+}
+
+}  // namespace glmtune::apps

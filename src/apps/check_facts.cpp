@@ -1,0 +1,117 @@
+// Where a recipe's model and data are, and how large.
+#include <filesystem>
+
+#include "apps/check_report.h"
+#include "apps/hub.h"
+#include "base/cat.h"
+#include "base/error.h"
+#include "models/known_configs.h"
+
+namespace glmtune::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+ModelFacts facts_of(models::GlmConfig config, std::string from) {
+  ModelFacts out;
+  out.from = std::move(from);
+  for (const models::TensorSpec& tensor : models::expected_tensors(config)) {
+    const std::int64_t n = tensor.count();
+    if (tensor.pass_through) {
+      out.mtp += n;
+      continue;
+    }
+    out.parameters += n;
+    const bool routed = tensor.component == "experts";
+    if (routed) out.routed_experts += n;
+    if (tensor.component == "embedding" && !config.tie_word_embeddings) continue;
+    out.active_per_token += routed ? n / config.n_routed_experts * config.num_experts_per_tok : n;
+  }
+  out.config = std::move(config);
+  return out;
+}
+
+// A word that only makes sense as a path.
+bool is_path(const std::string& text) {
+  for (const char* start : {"/", "./", "../", "~"})
+    if (text.starts_with(start)) return true;
+  for (const char* end : {".json", ".jsonl", ".parquet", ".gz", ".zst", ".safetensors", ".yaml"})
+    if (text.ends_with(end)) return true;
+  return !io::is_hub_id(text);
+}
+
+std::string size_text(std::uintmax_t bytes) {
+  char buffer[32];
+  if (bytes < 1000000) {
+    std::snprintf(buffer, sizeof buffer, "%.1f kB", static_cast<double>(bytes) / 1e3);
+  } else {
+    std::snprintf(buffer, sizeof buffer, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  }
+  return buffer;
+}
+
+// "12.3 MB" of a file, "12.3 MB in 4 files" of a folder.
+std::string local_size(const std::string& path) {
+  if (!fs::is_directory(path)) return size_text(fs::file_size(path));
+  std::uintmax_t bytes = 0;
+  std::size_t files = 0;
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
+    if (!entry.is_regular_file()) continue;
+    bytes += entry.file_size();
+    ++files;
+  }
+  return cat(size_text(bytes), " in ", files, " files");
+}
+
+std::string found_text(const std::string& source, const std::string& key) {
+  std::error_code error;
+  if (fs::exists(source, error)) return local_size(source);
+  if (is_path(source)) fail(cat(key, ": ", source, ": no such file or folder"));
+  try {
+    const io::ResolvedRepo repo =
+        io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache());
+    return "in the local cache: " + repo.folder;
+  } catch (const Error&) {
+    return "not on this machine";
+  }
+}
+
+}  // namespace
+
+std::optional<ModelFacts> model_facts(const train::Recipe& recipe) {
+  const std::string& id = recipe.model.pretrained_model_name_or_path;
+  static constexpr const char* kKey = "model.pretrained_model_name_or_path";
+  std::error_code error;
+  if (fs::exists(id, error)) {
+    const fs::path file = fs::is_directory(id) ? fs::path(id) / "config.json" : fs::path(id);
+    if (!fs::exists(file, error)) fail(cat(kKey, ": ", id, " has no config.json"));
+    return facts_of(models::read_glm_config(file.string()), file.string());
+  }
+  if (const std::string other = models::other_architecture(id); !other.empty())
+    fail(cat(kKey, " ", id, ": ", other));
+  if (const auto known = models::known_config(id))
+    return facts_of(models::parse_glm_config(*known, id), "facts of the released model");
+  if (is_path(id)) fail(cat(kKey, ": ", id, ": no such folder"));
+  try {
+    const io::ResolvedRepo repo = io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache());
+    const std::string file = repo.folder + "/config.json";
+    return facts_of(models::read_glm_config(file), file);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<DataFacts> data_facts(const train::Recipe& recipe) {
+  std::vector<DataFacts> out;
+  const auto add = [&](const train::DatasetEntry& entry) {
+    for (const std::string& source : entry.sources)
+      out.push_back({entry.key, entry.target, source, found_text(source, entry.key)});
+    if (entry.sources.empty()) out.push_back({entry.key, entry.target, "made up", ""});
+  };
+  add(recipe.dataset);
+  for (const train::DatasetEntry& entry : recipe.validation_datasets) add(entry);
+  return out;
+}
+
+}  // namespace glmtune::apps

@@ -1,0 +1,202 @@
+#include "apps/check_report.h"
+
+#include <algorithm>
+
+#include "base/cat.h"
+
+namespace glmtune::apps {
+namespace {
+
+// 1234567 as "1,234,567".
+std::string grouped(std::int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string gib(std::int64_t bytes) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2f GiB", static_cast<double>(bytes) / (1LL << 30));
+  return buffer;
+}
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+io::Value array_of(const std::vector<std::string>& words) {
+  return io::Value::Array(words.begin(), words.end());
+}
+
+const char* style_name(train::DecayStyle style) {
+  switch (style) {
+    case train::DecayStyle::kConstant:
+      return "constant";
+    case train::DecayStyle::kLinear:
+      return "linear";
+    case train::DecayStyle::kCosine:
+      return "cosine";
+    case train::DecayStyle::kInverseSquareRoot:
+      return "inverse-square-root";
+    case train::DecayStyle::kWsd:
+      return "WSD";
+  }
+  return "";
+}
+
+// Bytes of weight, gradient and optimizer state for one parameter.
+std::int64_t state_bytes_per_parameter(const train::OptimizerSettings& optimizer, DType dtype) {
+  const auto weight = static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t gradient = std::max<std::int64_t>(weight, 4);
+  if (optimizer.master_weights == train::MasterWeights::kBf16)
+    return weight + gradient + static_cast<std::int64_t>(size_of(optimizer.exp_avg_dtype)) +
+           static_cast<std::int64_t>(size_of(optimizer.exp_avg_sq_dtype));
+  // fp32 master: weight and remainder make four bytes.
+  return 4 * std::max<std::int64_t>(weight, 4);
+}
+
+std::string mesh_text(const train::RecipePlan& p) {
+  std::string out = cat(p.world_size, p.world_size == 1 ? " rank" : " ranks", " (",
+                        p.world_size_from, "): pp ", p.pp, ", dp ", p.dp, ", cp ", p.cp, ", tp ",
+                        p.tp, "; experts over ", p.ep, " x ", p.ep_shard);
+  if (p.experts_per_rank > 0) out += cat(", ", p.experts_per_rank, " of each layer on a rank");
+  return out;
+}
+
+std::string schedule_text(const CheckReport& report) {
+  const train::StepSchedulerSettings& s = report.file.recipe.step_scheduler;
+  const train::RecipePlan& p = report.plan;
+  std::string out =
+      s.max_steps ? cat("at most ", *s.max_steps, " steps") : std::string("no limit of steps");
+  out += s.num_epochs ? cat(", ", *s.num_epochs, " epochs") : std::string();
+  out += cat("; global batch ", s.global_batch_size, " = ", s.local_batch_size, " x dp ", p.dp,
+             " x accumulation ", p.accumulation);
+  if (p.tokens_per_step > 0) out += cat("; ", grouped(p.tokens_per_step), " tokens a step");
+  return out;
+}
+
+std::string optimizer_text(const train::Recipe& recipe) {
+  const train::OptimizerSettings& o = recipe.optimizer;
+  const bool fp32 = o.master_weights == train::MasterWeights::kFp32;
+  const auto& schedule = recipe.lr_scheduler;
+  return cat(o.kind == train::OptimizerKind::kAdam ? "Adam" : "AdamW", ", lr ", o.lr, " ",
+             schedule ? style_name(schedule->decay_style) : "constant", ", betas ", o.beta1, " ",
+             o.beta2, ", weight decay ", o.weight_decay, ", ",
+             fp32 ? "exact fp32 master" : "no master copy", ", clipping ",
+             recipe.max_grad_norm > 0 && recipe.max_grad_norm < 1e300 ? cat(recipe.max_grad_norm)
+                                                                      : std::string("off"));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> CheckReport::state_bytes() const {
+  if (!model) return std::nullopt;
+  const train::Recipe& recipe = file.recipe;
+  const DType dtype = recipe.model.torch_dtype.value_or(model->config.dtype.value_or(DType::kBF16));
+  const std::int64_t per_parameter = state_bytes_per_parameter(recipe.optimizer, dtype);
+  const std::int64_t dense_ranks =
+      std::max<std::int64_t>(plan.pp * plan.dp / plan.dp_replicate * plan.cp, 1);
+  const std::int64_t expert_ranks = std::max<std::int64_t>(plan.pp * plan.ep * plan.ep_shard, 1);
+  const std::int64_t dense = (model->parameters - model->routed_experts) / dense_ranks;
+  return (dense + model->routed_experts / expert_ranks) * per_parameter;
+}
+
+std::string to_text(const CheckReport& r) {
+  const train::Recipe& recipe = r.file.recipe;
+  std::string out = r.recipe_path + "\n";
+  const auto line = [&](const char* name, const std::string& text) {
+    out += cat("  ", name, std::string(12 - std::string_view(name).size(), ' '), text, "\n");
+  };
+  const std::string& id = recipe.model.pretrained_model_name_or_path;
+  if (r.model) {
+    line("model", cat(id, ": ", grouped(r.model->parameters), " parameters, ",
+                      grouped(r.model->active_per_token), " active per token",
+                      r.model->mtp > 0 ? cat(", ", grouped(r.model->mtp), " of MTP carried along")
+                                       : std::string(),
+                      " (", r.model->from, ")"));
+  } else {
+    line("model", cat(id, ": not on this machine, sizes unknown"));
+  }
+  line("mesh", mesh_text(r.plan));
+  if (!r.plan.stage_layers.empty()) {
+    const auto [low, high] =
+        std::minmax_element(r.plan.stage_layers.begin(), r.plan.stage_layers.end());
+    line("pipeline", cat(r.plan.stage_layers.size(), " stages of ", *low, " to ", *high,
+                         " layers, ", recipe.distributed.pipeline->schedule));
+  }
+  line("schedule", schedule_text(r));
+  line("optimizer", optimizer_text(recipe));
+  for (const DataFacts& data : r.data)
+    line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
+                     data.found));
+  if (const auto bytes = r.state_bytes())
+    line("memory", cat(gib(*bytes),
+                       " a rank for weights, gradients and optimizer state; "
+                       "activations come on top"));
+  for (const std::string& note : r.plan.notes) line("note", note);
+  for (const std::string& conflict : r.plan.conflicts) line("conflict", conflict);
+  out += "\nkeys\n";
+  const std::string keys = train::resolved_lines(r.file.checked);
+  for (std::size_t at = 0; at < keys.size();) {
+    const std::size_t end = keys.find('\n', at);
+    out += cat("  ", keys.substr(at, end - at), "\n");
+    at = end + 1;
+  }
+  if (!r.file.checked.no_counterpart.empty())
+    out += cat("\naccepted, without a counterpart here: ", list_of(r.file.checked.no_counterpart),
+               "\n");
+  const std::string later = train::not_runnable_line(r.file.checked);
+  out += later.empty() ? "\neverything in this recipe runs\n" : cat("\n", later, "\n");
+  return out;
+}
+
+io::Value to_value(const CheckReport& r) {
+  io::Value out = train::resolved_keys(r.file.checked);
+  const train::RecipePlan& p = r.plan;
+  std::vector<std::string> defaults;
+  for (const train::CheckedKey& key : r.file.checked.keys)
+    if (!key.from_recipe && out.find(key.path) != nullptr) defaults.push_back(key.path);
+  if (r.model) {
+    out.set("check.model.config", r.model->from);
+    out.set("check.model.parameters", r.model->parameters);
+    out.set("check.model.routed_experts", r.model->routed_experts);
+    out.set("check.model.active_per_token", r.model->active_per_token);
+    out.set("check.model.mtp", r.model->mtp);
+  }
+  out.set("check.mesh.world_size", p.world_size);
+  out.set("check.mesh.pp", p.pp);
+  out.set("check.mesh.dp", p.dp);
+  out.set("check.mesh.dp_replicate", p.dp_replicate);
+  out.set("check.mesh.cp", p.cp);
+  out.set("check.mesh.tp", p.tp);
+  out.set("check.mesh.ep", p.ep);
+  out.set("check.mesh.ep_shard", p.ep_shard);
+  out.set("check.mesh.experts_per_rank", p.experts_per_rank);
+  out.set("check.schedule.accumulation", p.accumulation);
+  out.set("check.schedule.tokens_per_step", p.tokens_per_step);
+  io::Value::Array stages(p.stage_layers.begin(), p.stage_layers.end());
+  out.set("check.pipeline.stage_layers", std::move(stages));
+  if (const auto bytes = r.state_bytes()) out.set("check.memory.state_bytes_per_rank", *bytes);
+  io::Value::Array data;
+  for (const DataFacts& facts : r.data)
+    data.emplace_back(io::Value::Object{{"key", facts.key},
+                                        {"kind", facts.target},
+                                        {"source", facts.source},
+                                        {"found", facts.found}});
+  out.set("check.data", std::move(data));
+  out.set("check.notes", array_of(p.notes));
+  out.set("check.conflicts", array_of(p.conflicts));
+  out.set("check.warnings", array_of(r.file.checked.warnings));
+  out.set("check.no_counterpart", array_of(r.file.checked.no_counterpart));
+  out.set("check.not_runnable", array_of(r.file.checked.not_runnable));
+  out.set("check.defaults", array_of(defaults));
+  return out;
+}
+
+}  // namespace glmtune::apps

@@ -1,0 +1,224 @@
+#include "apps/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "apps/arguments.h"
+#include "apps/commands.h"
+#include "base/cat.h"
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "train/schema_scalar.h"
+
+namespace glmtune::apps {
+namespace {
+
+constexpr const char* kVersion = "glmtune 0.1.0";
+
+constexpr const char* kOverview =
+    R"(glmtune fine-tunes the GLM-5 family: a recipe in, a Hugging Face checkpoint out.
+
+  glmtune RECIPE.yaml [--section.key=value ...]   fine-tunes: the main job
+  glmtune check RECIPE.yaml                       what a recipe means and what it needs; runs nothing
+  glmtune preview RECIPE.yaml                     the chats as the model sees them, and what is trained on
+  glmtune verify --model DIR --reference FILE     compares with a reference file
+  glmtune inspect PATH                            what a checkpoint holds
+  glmtune init CONFIG.json OUT                    a checkpoint of random weights
+
+glmtune COMMAND --help says more about each. Exit status: 0 done, 1 an error in the recipe, the data
+or the arguments, 3 the machine failed, 4 another rank failed, 5 loss or gradients not finite, 75 stopped
+by a signal (start it again to go on).
+)";
+
+constexpr const char* kOverridesNote =
+    "Settings of the recipe: --section.key=value, --section.key value, --section.key (true). "
+    "docs/recipe.md lists the keys.";
+
+// A parsed help request: the text is printed and the program ends.
+struct Help {
+  std::string text;
+};
+
+void parse(CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    throw Help{app.help()};
+  } catch (const CLI::ParseError& e) {
+    fail(cat(e.what(), "; see ", app.get_name(), " --help"));
+  }
+}
+
+bool asks_for_help(std::span<const std::string> words) {
+  for (const std::string& word : words)
+    if (word == "--help" || word == "-h") return true;
+  return false;
+}
+
+// CLI11 prints the usage and reads the command's own options; recipe and settings are sorted out
+// before, since any word may be a setting.
+RecipeArguments parse_with_recipe(CLI::App& app, std::span<const std::string> words,
+                                  std::span<const OptionName> options) {
+  RecipeArguments out;
+  app.add_option("RECIPE.yaml", out.recipe, "the recipe; -c or --config may stand before it");
+  if (asks_for_help(words)) throw Help{app.help()};
+  SortedArguments sorted = sort_arguments(words, options);
+  parse(app, sorted.own);
+  out.recipe = sorted.recipe;
+  out.overrides = std::move(sorted.overrides);
+  return out;
+}
+
+int train_command(std::span<const std::string> words) {
+  CLI::App app(cat("Fine-tunes as a recipe says. ", kOverridesNote), "glmtune");
+  app.footer("Example:\n  glmtune recipe.yaml --optimizer.lr=2e-5 --step_scheduler.max_steps 100");
+  TrainCommand command;
+  app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node; default: one");
+  static constexpr std::array kOptions{OptionName{"nproc-per-node", true}};
+  command.recipe = parse_with_recipe(app, words, kOptions);
+  return run(command);
+}
+
+int check_command(std::span<const std::string> words) {
+  CLI::App app(
+      cat("Reads a recipe, resolves every key and says what a run would do and need, without "
+          "touching weights. ",
+          kOverridesNote),
+      "glmtune check");
+  app.footer("Example:\n  glmtune check recipe.yaml --world-size 256 --json");
+  CheckCommand command;
+  app.add_option("--world-size", command.world_size, "ranks to plan for")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", command.json,
+               "one JSON object: every key of the recipe by its dotted name");
+  static constexpr std::array kOptions{OptionName{"world-size", true}, OptionName{"json"}};
+  command.recipe = parse_with_recipe(app, words, kOptions);
+  return run(command);
+}
+
+int preview_command(std::span<const std::string> words) {
+  CLI::App app(cat("Shows the rendered chats, their tokens and which of them are trained on. ",
+                   kOverridesNote),
+               "glmtune preview");
+  app.footer("Example:\n  glmtune preview recipe.yaml --rows 5");
+  PreviewCommand command;
+  app.add_option("--rows", command.rows, "packs to show; default 3")->check(CLI::PositiveNumber);
+  static constexpr std::array kOptions{OptionName{"rows", true}};
+  command.recipe = parse_with_recipe(app, words, kOptions);
+  return run(command);
+}
+
+int verify_command(std::span<const std::string> words) {
+  CLI::App app(
+      "Compares logits, loss, hidden states and gradients with a reference file; exit status "
+      "1 when anything is over the tolerance.",
+      "glmtune verify");
+  app.footer(
+      "Example:\n  glmtune verify --model checkpoints/tiny --reference reference.safetensors "
+      "--dtype float64 --latent-norm-eps 1e-6");
+  VerifyCommand command;
+  std::string dtype = "float32";
+  train::VerifyOptions& options = command.options;
+  app.add_option("--model", options.model, "checkpoint folder")->required();
+  app.add_option("--reference", options.reference, "safetensors file with input_ids and results")
+      ->required();
+  app.add_option("--device", options.device, "cpu or cuda; default cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--dtype", dtype, "float64, float32 or bfloat16; default float32");
+  app.add_option("--latent-norm-eps", options.latent_norm_eps,
+                 "eps of q_a_layernorm and kv_a_layernorm: 1e-5 (default), Hugging Face 1e-6")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tolerance", options.tolerance, "relative L2 of logits; default 5e-6")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", options.json, "one JSON object");
+  app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--ep", command.ep, "expert-parallel ranks")->check(CLI::PositiveNumber);
+  app.add_option("--cp", command.cp, "context-parallel ranks")->check(CLI::PositiveNumber);
+  parse(app, {words.begin(), words.end()});
+  const auto type = train::dtype_from_text(dtype);
+  if (!type || *type == DType::kF16)
+    fail(cat("--dtype ", dtype, ": expected float64, float32 or bfloat16"));
+  options.dtype = *type;
+  return run(command);
+}
+
+int inspect_command(std::span<const std::string> words) {
+  CLI::App app(
+      "Says what a checkpoint folder or a safetensors file holds: families, shapes, types, "
+      "bytes, and tensors that are missing or too many.",
+      "glmtune inspect");
+  app.footer("Example:\n  glmtune inspect checkpoints/LATEST/model/consolidated");
+  InspectCommand command;
+  app.add_option("PATH", command.path, "folder, file or Hugging Face id")->required();
+  app.add_flag("--json", command.json, "one JSON object");
+  parse(app, {words.begin(), words.end()});
+  return run(command);
+}
+
+int init_command(std::span<const std::string> words) {
+  CLI::App app(
+      "Writes a checkpoint of random weights from a config.json; the tokenizer files beside "
+      "the config are copied.",
+      "glmtune init");
+  app.footer("Example:\n  glmtune init examples/tiny/config.json /tmp/tiny --seed 1");
+  InitCommand command;
+  app.add_option("CONFIG.json", command.config, "config.json, or a folder with one")->required();
+  app.add_option("OUT", command.out, "folder to write; must not exist")->required();
+  app.add_option("--seed", command.seed, "default 42");
+  app.add_option("--dtype", command.dtype, "float32, bfloat16, ...; default: the config's");
+  parse(app, {words.begin(), words.end()});
+  return run(command);
+}
+
+int dispatch(std::span<const std::string> words) {
+  if (words.empty()) {
+    std::cerr << kOverview;
+    return exit_status(ExitCode::kUserError);
+  }
+  const std::string& first = words.front();
+  const auto rest = words.subspan(1);
+  if (first == "--help" || first == "-h" || first == "help") throw Help{kOverview};
+  if (first == "--version") throw Help{cat(kVersion, "\n")};
+  if (first == "check") return check_command(rest);
+  if (first == "preview") return preview_command(rest);
+  if (first == "verify") return verify_command(rest);
+  if (first == "inspect") return inspect_command(rest);
+  if (first == "init") return init_command(rest);
+  if (first == "docs-recipe") return run(DocsRecipeCommand{});
+  for (const char* later : {"plan", "merge", "bench"})
+    if (first == later) fail(cat("glmtune ", later, " does not exist yet"));
+  return train_command(words);
+}
+
+int report(const char* kind, const std::string& message, ExitCode code) {
+  std::cout.flush();
+  std::cerr << "glmtune: " << kind << message << "\n";
+  return exit_status(code);
+}
+
+}  // namespace
+
+int run_command_line(std::span<const std::string> words) {
+  try {
+    return dispatch(words);
+  } catch (const Help& help) {
+    std::cout << help.text;
+    return exit_status(ExitCode::kOk);
+  } catch (const MachineError& e) {
+    return report("machine error: ", e.what(), ExitCode::kMachineError);
+  } catch (const Error& e) {
+    return report("error: ", e.what(), ExitCode::kUserError);
+  } catch (const std::bad_alloc&) {
+    return report("machine error: ", "out of memory", ExitCode::kMachineError);
+  } catch (const std::exception& e) {
+    return report("internal error: ", e.what(), ExitCode::kInternalError);
+  }
+}
+
+}  // namespace glmtune::apps

@@ -1,0 +1,40 @@
+#include <unistd.h>
+
+#include "apps/commands.h"
+#include "apps/hub.h"
+#include "apps/launch.h"
+#include "apps/stop_signal.h"
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/log.h"
+#include "train/recipe_file.h"
+#include "train/trainer.h"
+
+namespace glmtune::apps {
+
+int run(const TrainCommand& command) {
+  require_one_rank(detect_launch(environment), command.nproc_per_node);
+  const train::RecipeFile file =
+      train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
+  for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
+  if (const std::string line = train::not_runnable_line(file.checked); !line.empty())
+    fail(cat(command.recipe.recipe, ": ", line));
+  std::string list;
+  for (const std::string& key : file.checked.no_counterpart)
+    list += (list.empty() ? "" : ", ") + key;
+  if (!list.empty()) train::log_info("accepted, without a counterpart here: " + list);
+  train::log_info(cat("Config: ", command.recipe.recipe, "\n", file.yaml));
+
+  // Before anything long begins, so that Ctrl-C never loses a finished step.
+  handle_stop_signals(file.recipe.step_scheduler.preemption_signals);
+  std::string why;
+  train::TrainOptions options;
+  options.stop_signal = &stop_signal();
+  options.terminal = isatty(STDOUT_FILENO) == 1;
+  options.hub = local_hub_cache();
+  options.device = train::choose_device(&why);
+  if (!why.empty()) train::log_info(why);
+  return train::run_training(file.recipe, options);
+}
+
+}  // namespace glmtune::apps
