@@ -1,10 +1,43 @@
+#include <unistd.h>
+
+#include <iostream>
+
 #include "apps/commands.h"
+#include "apps/hub.h"
+#include "apps/launch.h"
+#include "base/cat.h"
 #include "base/error.h"
+#include "base/exit_code.h"
+#include "data/preview.h"
+#include "models/glm_config.h"
+#include "text/tokenizer.h"
+#include "train/log.h"
+#include "train/recipe_file.h"
+#include "train/training_data.h"
 
 namespace glmtune::apps {
 
 int run(const PreviewCommand& command) {
-  fail(command.recipe.recipe + ": preview is not in this build");
+  const train::RecipeFile file =
+      train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
+  for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
+  const std::string folder = local_model(file.recipe.model.pretrained_model_name_or_path);
+  const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
+  train::TrainingData data(folder, config.vocab_size);
+  train::DatasetEntry entry = file.recipe.dataset;
+  if (!entry.tokenizer.empty()) entry.tokenizer = local_model(entry.tokenizer);
+  const auto source = data.open(entry, {});
+
+  const bool has_text = !std::holds_alternative<data::MockSettings>(entry.settings) &&
+                        !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+  std::optional<text::Tokenizer> tokenizer;
+  if (has_text)
+    tokenizer = text::Tokenizer::load(entry.tokenizer.empty() ? folder : entry.tokenizer);
+  data::PreviewOptions options;
+  options.packs = command.rows;
+  options.color = isatty(STDOUT_FILENO) == 1;
+  std::cout << data::preview(*source, tokenizer ? &*tokenizer : nullptr, options);
+  return exit_status(ExitCode::kOk);
 }
 
 }  // namespace glmtune::apps

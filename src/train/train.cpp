@@ -1,2 +1,0 @@
-// The layer has at least one source from the start.
-namespace glmtune {}
