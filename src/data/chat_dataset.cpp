@@ -52,10 +52,13 @@ bool role_is(const Value& message, const char* role) {
 
 }  // namespace
 
-ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read)
+ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read,
+                         std::string kind)
     : settings_(settings),
       read_(std::move(read)),
+      kind_(std::move(kind)),
       tokenizer_(tools.tokenizer),
+      tokenizer_folder_(tools.tokenizer_folder),
       template_(choose_template(settings, tools)),
       rows_(settings.paths, settings.rows) {
   check(tokenizer_ != nullptr, "dataset: chat data need a tokenizer");
@@ -163,7 +166,10 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
 }
 
 void ChatSamples::add_to(ContentHash& hash) const {
+  hash.add(kind_);
   rows_.add_to(hash);
+  hash.add_file(tokenizer_folder_ + "/tokenizer.json");
+  hash.add_file(tokenizer_folder_ + "/tokenizer_config.json");
   hash.add(template_->source());
   hash.add(io::to_json(options_));
   hash.add(settings_.seq_length.value_or(-1));

@@ -22,7 +22,8 @@ using ReadChat =
 
 class ChatSamples : public SampleMaker {
  public:
-  ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = read_chat_row);
+  ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = read_chat_row,
+              std::string kind = "chat");
 
   std::int64_t size() const override { return rows_.size(); }
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
@@ -40,7 +41,9 @@ class ChatSamples : public SampleMaker {
 
   ChatSettings settings_;
   ReadChat read_;
+  std::string kind_;  // names what `read` does, for fingerprints
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::string tokenizer_folder_;
   std::shared_ptr<const text::ChatTemplate> template_;
   Rows rows_;
   io::Value options_;  // template variables beside messages and tools

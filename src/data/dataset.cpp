@@ -72,7 +72,7 @@ class Opener {
   }
 
   template <class Settings>
-  std::unique_ptr<PackSource> prompts(const Settings& from, ReadPrompt read,
+  std::unique_ptr<PackSource> prompts(const Settings& from, PromptReader reader,
                                       bool answer_only) const {
     PromptSamples::Settings settings{.paths = from.paths,
                                      .rows = from.rows,
@@ -81,23 +81,23 @@ class Opener {
                                      .answer_only = answer_only,
                                      .end_with_eos = true};
     limit(settings.seq_length, settings.too_long);
-    return packed(std::make_unique<PromptSamples>(settings, std::move(read), tools_));
+    return packed(std::make_unique<PromptSamples>(settings, std::move(reader), tools_));
   }
 
   template <class Settings>
-  std::unique_ptr<PackSource> conversations(const Settings& from, ReadPrompt read,
+  std::unique_ptr<PackSource> conversations(const Settings& from, PromptReader reader,
                                             ChatSettings settings) const {
     settings.paths = from.paths;
     settings.rows = from.rows;
     settings.seq_length = from.seq_length;
     settings.too_long = from.too_long;
     limit(settings.seq_length, settings.too_long);
-    return packed(std::make_unique<ChatSamples>(
-        settings, tools_,
-        [read = std::move(read)](const io::Value& row, const std::string& where,
-                                 const ChatRowOptions&) {
-          return as_conversation(read(row, where));
-        }));
+    const std::string kind = "chat of " + reader.kind;
+    const auto read = [read = std::move(reader.read)](
+                          const io::Value& row, const std::string& where, const ChatRowOptions&) {
+      return as_conversation(read(row, where));
+    };
+    return packed(std::make_unique<ChatSamples>(settings, tools_, read, kind));
   }
 
   void not_packed(const char* kind) const {

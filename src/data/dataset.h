@@ -19,6 +19,8 @@ struct TextTools {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;
   std::int64_t vocab_size = 0;  // ids at or above it are an error; 0: not checked
+  // Where the tokenizer was loaded from: its files are part of a cache's key.
+  std::string tokenizer_folder = {};
 };
 
 // Called now and then while rows are tokenised, from one thread: rows done, rows in all.

@@ -1,5 +1,9 @@
 #include "data/hash.h"
 
+#include <filesystem>
+
+#include "io/files.h"
+
 namespace glmtune::data {
 
 void ContentHash::add(std::string_view text) {
@@ -17,6 +21,10 @@ void ContentHash::add_bytes(std::span<const std::byte> bytes) {
   std::uint64_t tail = 0;
   if (at < bytes.size()) std::memcpy(&tail, bytes.data() + at, bytes.size() - at);
   mix(tail);
+}
+
+void ContentHash::add_file(const std::string& path) {
+  add(std::filesystem::exists(path) ? io::read_file(path) : "");
 }
 
 std::string ContentHash::hex() const {

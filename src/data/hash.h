@@ -16,7 +16,8 @@ class ContentHash {
   void add(std::string_view text);
   void add(std::int64_t value) { mix(static_cast<std::uint64_t>(value)); }
   void add_bytes(std::span<const std::byte> bytes);
-  std::string hex() const;  // 32 digits
+  void add_file(const std::string& path);  // its bytes; nothing when there is no such file
+  std::string hex() const;                 // 32 digits
 
  private:
   void mix(std::uint64_t word) {

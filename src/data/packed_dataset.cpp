@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #include "base/cat.h"
@@ -94,12 +95,42 @@ PackedDataset::PackedDataset(std::unique_ptr<SampleMaker> maker, const PackingSe
     fail(cat("packed_sequence.packed_sequence_size must not be negative, found ",
              packing_.packed_sequence_size));
   }
-  summary_.rows = maker_->size();
-  summary_.notes = maker_->notes();
-  summary_.pack_size = packing_.packed_sequence_size;
+  const auto make = [&] {
+    make_contents(progress, vocab_size);
+    return std::move(contents_);
+  };
+  if (packing_.cache_folder.empty()) {
+    contents_ = make();
+  } else {
+    contents_ = PackCache(packing_.cache_folder, cache_key(vocab_size)).get(make);
+  }
+  finish();
+}
+
+std::string PackedDataset::cache_key(std::int64_t vocab_size) const {
+  ContentHash hash;
+  maker_->add_to(hash);
+  hash.add(vocab_size);
+  hash.add(packing_.packed_sequence_size);
+  hash.add(static_cast<std::int64_t>(packing_.strategy));
+  hash.add(packing_.max_packs.value_or(-1));
+  hash.add(static_cast<std::int64_t>(packing_.drop_long_samples));
+  hash.add(packing_.shuffle ? static_cast<std::int64_t>(packing_.seed) : -1);
+  return hash.hex();
+}
+
+void PackedDataset::make_contents(const Progress& progress, std::int64_t vocab_size) {
+  contents_.summary.rows = maker_->size();
+  contents_.summary.notes = maker_->notes();
+  contents_.summary.pack_size = packing_.packed_sequence_size;
   make_samples(progress, vocab_size);
   make_packs();
-  finish();
+  check_dropped();
+  contents_.summary.samples = static_cast<std::int64_t>(contents_.documents.size());
+  for (const std::int64_t d : contents_.documents) {
+    contents_.summary.tokens += contents_.store.length(d);
+  }
+  contents_.summary.packs = *size();
 }
 
 void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_size) {
@@ -139,7 +170,7 @@ void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_si
 
 bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_size) {
   const std::int64_t capacity = packing_.packed_sequence_size;
-  for (const Count& c : sample.notes) add_count(summary_.notes, c.what, c.count);
+  for (const Count& c : sample.notes) add_count(contents_.summary.notes, c.what, c.count);
   if (sample.dropped.empty()) {
     const auto length = static_cast<std::int64_t>(sample.ids.size());
     const bool labelled = std::any_of(sample.labels.begin(), sample.labels.end(),
@@ -159,10 +190,10 @@ bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_s
     }
   }
   if (!sample.dropped.empty()) {
-    add_count(summary_.dropped, sample.dropped);
+    add_count(contents_.summary.dropped, sample.dropped);
     bad_rows_ += sample.invalid ? 1 : 0;
-    if (!sample.problem.empty() && summary_.problems.size() < kProblemsShown) {
-      summary_.problems.push_back(std::move(sample.problem));
+    if (!sample.problem.empty() && contents_.summary.problems.size() < kProblemsShown) {
+      contents_.summary.problems.push_back(std::move(sample.problem));
     }
     return true;
   }
@@ -183,79 +214,85 @@ bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_s
     if (closes && fill_ > 0 && ++full_packs_ >= *packing_.max_packs) return false;
     fill_ = closes ? length : fill_ + length;
   }
-  summary_.truncated += sample.truncated ? 1 : 0;
-  count_length(summary_, length);
-  summary_.label_tokens += std::count_if(sample.labels.begin(), sample.labels.end(),
-                                         [](std::int32_t l) { return l != kNoLabel; });
-  store_.add(sample, row);
+  contents_.summary.truncated += sample.truncated ? 1 : 0;
+  count_length(contents_.summary, length);
+  contents_.summary.label_tokens += std::count_if(sample.labels.begin(), sample.labels.end(),
+                                                  [](std::int32_t l) { return l != kNoLabel; });
+  contents_.store.add(sample, row);
   return true;
 }
 
 void PackedDataset::make_packs() {
   if (packing_.packed_sequence_size == 0) {
-    documents_.resize(static_cast<std::size_t>(store_.size()));
-    std::iota(documents_.begin(), documents_.end(), 0);
-    starts_.resize(documents_.size() + 1);
-    std::iota(starts_.begin(), starts_.end(), 0);
-    max_tokens_ = summary_.longest;
+    contents_.documents.resize(static_cast<std::size_t>(contents_.store.size()));
+    std::iota(contents_.documents.begin(), contents_.documents.end(), 0);
+    contents_.starts.resize(contents_.documents.size() + 1);
+    std::iota(contents_.starts.begin(), contents_.starts.end(), 0);
     return;
   }
   std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < store_.size(); ++i) lengths.push_back(store_.length(i));
+  for (std::int64_t i = 0; i < contents_.store.size(); ++i)
+    lengths.push_back(contents_.store.length(i));
   auto packs = lay_into_packs(lengths, packing_.packed_sequence_size, packing_.strategy);
   if (packing_.max_packs && static_cast<std::int64_t>(packs.size()) > *packing_.max_packs) {
     packs.resize(static_cast<std::size_t>(*packing_.max_packs));
   }
   for (const auto& pack : packs) {
-    std::int64_t tokens = 0;
-    for (const std::int64_t i : pack) tokens += store_.length(i);
-    max_tokens_ = std::max(max_tokens_, tokens);
-    documents_.insert(documents_.end(), pack.begin(), pack.end());
-    starts_.push_back(static_cast<std::int64_t>(documents_.size()));
+    contents_.documents.insert(contents_.documents.end(), pack.begin(), pack.end());
+    contents_.starts.push_back(static_cast<std::int64_t>(contents_.documents.size()));
   }
 }
 
-void PackedDataset::finish() {
-  const std::int64_t rows = summary_.rows;
+void PackedDataset::check_dropped() const {
+  const std::int64_t rows = contents_.summary.rows;
   const auto limit = maker_->max_dropped_fraction();
-  if (store_.size() == 0) {
+  if (contents_.store.size() == 0) {
     fail(cat(maker_->where(0), " and after: of ", rows, " rows none is left to train on\n",
-             summary_.text()));
+             contents_.summary.text()));
   }
   if (rows >= kRowsBeforeCeiling &&
       static_cast<double>(bad_rows_) > limit * static_cast<double>(rows)) {
     fail(cat(maker_->where(0), " and after: ", bad_rows_, " of ", rows,
              " rows are bad or hold nothing to train on, more than the ceiling of ", limit,
-             " of all (dataset.max_dropped_fraction)\n", summary_.text()));
+             " of all (dataset.max_dropped_fraction)\n", contents_.summary.text()));
   }
-  summary_.samples = static_cast<std::int64_t>(documents_.size());
-  for (const std::int64_t d : documents_) summary_.tokens += store_.length(d);
-  summary_.packs = *size();
+}
+
+void PackedDataset::finish() {
   ContentHash hash;
-  store_.add_to(hash);
+  contents_.store.add_to(hash);
   hash.add(packing_.packed_sequence_size);
-  for (const std::int64_t d : documents_) hash.add(d);
-  for (const std::int64_t s : starts_) hash.add(s);
+  hash.add_bytes(std::as_bytes(std::span(contents_.documents)));
+  hash.add_bytes(std::as_bytes(std::span(contents_.starts)));
   fingerprint_ = hash.hex();
+  for (std::int64_t p = 0; p < *size(); ++p) {
+    std::int64_t tokens = 0;
+    const auto at = static_cast<std::size_t>(p);
+    for (std::int64_t d = contents_.starts[at]; d < contents_.starts[at + 1]; ++d) {
+      tokens += contents_.store.length(contents_.documents[static_cast<std::size_t>(d)]);
+    }
+    max_tokens_ = std::max(max_tokens_, tokens);
+  }
 }
 
 std::int64_t PackedDataset::document(std::int64_t pack, std::int64_t document) const {
   if (pack < 0 || pack >= *size()) fail(cat("pack ", pack, " of ", *size()));
-  return documents_[static_cast<std::size_t>(starts_[static_cast<std::size_t>(pack)] + document)];
+  return contents_.documents[static_cast<std::size_t>(
+      contents_.starts[static_cast<std::size_t>(pack)] + document)];
 }
 
 Pack PackedDataset::pack(std::int64_t number) const {
   if (number < 0 || number >= *size()) fail(cat("pack ", number, " of ", *size()));
   Pack pack;
   const auto p = static_cast<std::size_t>(number);
-  for (std::int64_t d = starts_[p]; d < starts_[p + 1]; ++d) {
-    store_.append_to(pack, documents_[static_cast<std::size_t>(d)]);
+  for (std::int64_t d = contents_.starts[p]; d < contents_.starts[p + 1]; ++d) {
+    contents_.store.append_to(pack, contents_.documents[static_cast<std::size_t>(d)]);
   }
   return pack;
 }
 
 std::string PackedDataset::where(std::int64_t pack, std::int64_t d) const {
-  return maker_->where(store_.row(document(pack, d)));
+  return maker_->where(contents_.store.row(document(pack, d)));
 }
 
 }  // namespace glmtune::data

@@ -1,7 +1,7 @@
 #pragma once
 // PackedDataset: samples laid into packs of at most packed_sequence_size tokens, or one sample per
 // pack without packing. All samples are made at construction, by several threads; the result does
-// not depend on their number.
+// not depend on their number. With a cache folder the work is done once for all ranks and runs.
 //   thd   next-fit: samples in order, a pack closes at the first sample that does not fit.
 //   neat  samples in order go to the open pack with the least room that still suffices (best-fit);
 //         fuller packs, the same samples.
@@ -9,6 +9,7 @@
 
 #include "data/dataset.h"
 #include "data/pack.h"
+#include "data/pack_cache.h"
 #include "data/sample.h"
 #include "data/sample_store.h"
 #include "data/settings.h"
@@ -27,33 +28,34 @@ class PackedDataset : public PackSource {
                 std::int64_t vocab_size, const Progress& progress = {});
 
   std::optional<std::int64_t> size() const override {
-    return static_cast<std::int64_t>(starts_.size()) - 1;
+    return static_cast<std::int64_t>(contents_.starts.size()) - 1;
   }
   Pack pack(std::int64_t number) const override;
   std::int64_t max_tokens() const override { return max_tokens_; }
   std::string fingerprint() const override { return fingerprint_; }
-  const DataSummary& summary() const override { return summary_; }
+  const DataSummary& summary() const override { return contents_.summary; }
   std::string where(std::int64_t pack, std::int64_t document) const override;
 
  private:
+  std::string cache_key(std::int64_t vocab_size) const;
+  void make_contents(const Progress& progress, std::int64_t vocab_size);
   void make_samples(const Progress& progress, std::int64_t vocab_size);
   // False when enough packs are full and no further sample is wanted.
   bool keep(Sample&& sample, std::int64_t row, std::int64_t vocab_size);
   void make_packs();
+  // Throws Error when too little is left.
+  void check_dropped() const;
   void finish();
   std::int64_t document(std::int64_t pack, std::int64_t document) const;
 
   std::unique_ptr<SampleMaker> maker_;
   PackingSettings packing_;
-  SampleStore store_;
-  std::vector<std::int64_t> documents_;  // sample numbers, pack after pack
-  std::vector<std::int64_t> starts_{0};  // pack p: documents_[starts_[p] .. starts_[p + 1])
+  PackedContents contents_;
   std::int64_t max_tokens_ = 0;
   std::int64_t bad_rows_ = 0;
   std::int64_t fill_ = 0;        // tokens of the pack that next-fit has open
   std::int64_t full_packs_ = 0;  // packs that next-fit has closed
   std::string fingerprint_;
-  DataSummary summary_;
 };
 
 }  // namespace glmtune::data

@@ -35,51 +35,55 @@ void fit(Sample& sample, std::optional<std::int64_t> limit, TooLong policy,
   }
 }
 
+SampleStore::SampleStore(Arrays arrays) : arrays_(std::move(arrays)) {
+  const Arrays& a = arrays_;
+  bool fits = a.offsets.size() == a.rows.size() + 1 && a.last_labels.size() == a.rows.size() &&
+              a.labelled.size() == (a.ids.size() + 63) / 64 && a.offsets.front() == 0 &&
+              a.offsets.back() == static_cast<std::int64_t>(a.ids.size());
+  for (std::size_t i = 1; fits && i < a.offsets.size(); ++i) {
+    fits = a.offsets[i - 1] < a.offsets[i];
+  }
+  check(fits, "the arrays of stored samples do not fit each other");
+}
+
 void SampleStore::add(const Sample& sample, std::int64_t row) {
   if (sample.labels.size() != sample.ids.size() || sample.ids.empty()) {
     fail(cat("a sample needs tokens and as many labels, found ", sample.ids.size(), " and ",
              sample.labels.size()));
   }
+  const std::size_t first = arrays_.ids.size();
   const std::size_t last = sample.ids.size() - 1;
+  arrays_.ids.insert(arrays_.ids.end(), sample.ids.begin(), sample.ids.end());
+  arrays_.labelled.resize((arrays_.ids.size() + 63) / 64);
   for (std::size_t t = 0; t < last; ++t) {
-    const bool labelled = sample.labels[t] != kNoLabel;
-    if (labelled && sample.labels[t] != sample.ids[t + 1]) {
+    if (sample.labels[t] == kNoLabel) continue;
+    if (sample.labels[t] != sample.ids[t + 1]) {
       fail(cat("label ", t, " must be the next id ", sample.ids[t + 1], " or ", kNoLabel,
                ", found ", sample.labels[t]));
     }
-    labelled_.push_back(labelled);
+    arrays_.labelled[(first + t) / 64] |= std::uint64_t{1} << ((first + t) % 64);
   }
-  labelled_.push_back(false);
-  last_labels_.push_back(sample.labels[last]);
-  ids_.insert(ids_.end(), sample.ids.begin(), sample.ids.end());
-  offsets_.push_back(static_cast<std::int64_t>(ids_.size()));
-  rows_.push_back(row);
+  arrays_.last_labels.push_back(sample.labels[last]);
+  arrays_.offsets.push_back(static_cast<std::int64_t>(arrays_.ids.size()));
+  arrays_.rows.push_back(row);
 }
 
 void SampleStore::append_to(Pack& pack, std::int64_t i) const {
-  const auto begin = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(i)]);
-  const auto end = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(i) + 1]);
+  const auto begin = static_cast<std::size_t>(arrays_.offsets[static_cast<std::size_t>(i)]);
+  const auto end = static_cast<std::size_t>(arrays_.offsets[static_cast<std::size_t>(i) + 1]);
   for (std::size_t t = begin; t < end; ++t) {
-    pack.ids.push_back(ids_[t]);
-    pack.labels.push_back(labelled_[t] ? ids_[t + 1] : kNoLabel);
+    pack.ids.push_back(arrays_.ids[t]);
+    pack.labels.push_back(labelled(t) ? arrays_.ids[t + 1] : kNoLabel);
   }
-  pack.labels.back() = last_labels_[static_cast<std::size_t>(i)];
+  pack.labels.back() = arrays_.last_labels[static_cast<std::size_t>(i)];
   pack.bounds.push_back(static_cast<std::int32_t>(pack.ids.size()));
 }
 
 void SampleStore::add_to(ContentHash& hash) const {
-  hash.add_bytes(std::as_bytes(std::span(ids_)));
-  hash.add_bytes(std::as_bytes(std::span(offsets_)));
-  hash.add_bytes(std::as_bytes(std::span(last_labels_)));
-  std::int64_t word = 0;
-  for (std::size_t t = 0; t < labelled_.size(); ++t) {
-    word = word << 1 | static_cast<std::int64_t>(labelled_[t]);
-    if (t % 63 == 62) {
-      hash.add(word);
-      word = 0;
-    }
-  }
-  hash.add(word);
+  hash.add_bytes(std::as_bytes(std::span(arrays_.ids)));
+  hash.add_bytes(std::as_bytes(std::span(arrays_.labelled)));
+  hash.add_bytes(std::as_bytes(std::span(arrays_.offsets)));
+  hash.add_bytes(std::as_bytes(std::span(arrays_.last_labels)));
 }
 
 }  // namespace glmtune::data

@@ -97,6 +97,7 @@ struct PackingSettings {
   bool drop_long_samples = true;  // false: a sample longer than the pack is an error
   bool shuffle = false;           // samples are packed in seeded order instead of the file's
   std::uint64_t seed = 42;
+  std::string cache_folder = {};  // keeps tokenised packs there, by content; empty: no cache
   int threads = 0;  // for tokenising; 0: one per core. The result does not depend on it.
 };
 

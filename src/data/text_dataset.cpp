@@ -80,15 +80,16 @@ PromptAndAnswer read_squad(const Value& row, const std::string& where) {
 
 }  // namespace
 
-ReadPrompt hellaswag_reader() {
-  return read_hellaswag;
+PromptReader hellaswag_reader() {
+  return {"hellaswag", read_hellaswag};
 }
 
-ReadPrompt squad_reader() {
-  return read_squad;
+PromptReader squad_reader() {
+  return {"squad", read_squad};
 }
 
-ReadPrompt column_reader(const ColumnMappedSettings& settings) {
+PromptReader column_reader(const ColumnMappedSettings& settings) {
+  std::string kind = "columns";
   bool has_answer = false;
   bool has_prompt = false;
   for (const auto& [role, name] : settings.column_mapping) {
@@ -96,10 +97,12 @@ ReadPrompt column_reader(const ColumnMappedSettings& settings) {
       fail(cat("dataset.column_mapping.", role, ": known roles are context, question, answer"));
     }
     (role == "answer" ? has_answer : has_prompt) = true;
+    kind += cat(" ", role, "=", name);
   }
   check(has_answer && has_prompt,
         "dataset.column_mapping: needs answer, and context or question or both");
-  return [mapping = settings.column_mapping](const Value& row, const std::string& where) {
+  const auto read = [mapping = settings.column_mapping](const Value& row,
+                                                        const std::string& where) {
     PromptAndAnswer out;
     for (const auto& [role, name] : mapping) {
       (role == "answer"    ? out.answer
@@ -112,6 +115,7 @@ ReadPrompt column_reader(const ColumnMappedSettings& settings) {
     if (out.answer.empty()) out.dropped = "no answer";
     return out;
   };
+  return {kind, read};
 }
 
 ChatRow as_conversation(const PromptAndAnswer& row) {
@@ -129,10 +133,11 @@ ChatRow as_conversation(const PromptAndAnswer& row) {
   return out;
 }
 
-PromptSamples::PromptSamples(const Settings& settings, ReadPrompt read, const TextTools& tools)
+PromptSamples::PromptSamples(const Settings& settings, PromptReader reader, const TextTools& tools)
     : settings_(settings),
-      read_(std::move(read)),
+      reader_(std::move(reader)),
       tokenizer_(tools.tokenizer),
+      tokenizer_folder_(tools.tokenizer_folder),
       rows_(settings.paths, settings.rows) {
   check(tokenizer_ != nullptr, "dataset: text data need a tokenizer");
   if (settings_.end_with_eos) eos_ = tokenizer_->eos_token_id().value_or(kNoLabel);
@@ -140,7 +145,7 @@ PromptSamples::PromptSamples(const Settings& settings, ReadPrompt read, const Te
 
 Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
-  const PromptAndAnswer pair = read_(rows_.row(row), where);
+  const PromptAndAnswer pair = reader_.read(rows_.row(row), where);
   Sample sample;
   sample.dropped = pair.dropped;
   if (!sample.dropped.empty()) return sample;
@@ -160,7 +165,10 @@ Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
 }
 
 void PromptSamples::add_to(ContentHash& hash) const {
+  hash.add(reader_.kind);
   rows_.add_to(hash);
+  hash.add_file(tokenizer_folder_ + "/tokenizer.json");
+  hash.add_file(tokenizer_folder_ + "/tokenizer_config.json");
   hash.add(settings_.seq_length.value_or(-1));
   hash.add(static_cast<std::int64_t>(settings_.too_long));
   hash.add(static_cast<std::int64_t>(settings_.answer_only));

@@ -25,17 +25,20 @@ struct PromptAndAnswer {
   std::string dropped;  // not empty: the row holds nothing to learn, for this reason
 };
 
-// Throws Error naming the column.
-using ReadPrompt = std::function<PromptAndAnswer(const io::Value& row, const std::string& where)>;
+struct PromptReader {
+  std::string kind;  // names what `read` does, for fingerprints
+  // Throws Error naming the column.
+  std::function<PromptAndAnswer(const io::Value& row, const std::string& where)> read;
+};
 
 // prompt = ctx, answer = endings[label]; rows without a label (test splits) are dropped.
-ReadPrompt hellaswag_reader();
+PromptReader hellaswag_reader();
 // prompt = "Context: {context} Question: {question} Answer: ", answer = the first of answers.text;
 // unanswerable rows are dropped.
-ReadPrompt squad_reader();
+PromptReader squad_reader();
 // prompt = the mapped context and question, each followed by a space. Throws Error when the mapping
 // has an unknown role or no answer.
-ReadPrompt column_reader(const ColumnMappedSettings& settings);
+PromptReader column_reader(const ColumnMappedSettings& settings);
 
 // The same row as a conversation.
 ChatRow as_conversation(const PromptAndAnswer& row);
@@ -50,7 +53,7 @@ class PromptSamples : public SampleMaker {
     bool answer_only = true;    // false: the prompt is trained on too
     bool end_with_eos = false;  // the last label is the tokenizer's end-of-text token
   };
-  PromptSamples(const Settings& settings, ReadPrompt read, const TextTools& tools);
+  PromptSamples(const Settings& settings, PromptReader reader, const TextTools& tools);
 
   std::int64_t size() const override { return rows_.size(); }
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
@@ -59,8 +62,9 @@ class PromptSamples : public SampleMaker {
 
  private:
   Settings settings_;
-  ReadPrompt read_;
+  PromptReader reader_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::string tokenizer_folder_;
   std::int32_t eos_ = kNoLabel;
   Rows rows_;
 };
