@@ -45,7 +45,7 @@ struct Section {
   data::TooLong too_long() const {
     const std::string truncation = reader.text(at("truncation")).value_or("false");
     const bool off = truncation == "false" || truncation == "do_not_truncate";
-    return off ? data::TooLong::kDrop : data::TooLong::kTruncate;
+    return off ? data::TooLong::kKeep : data::TooLong::kTruncate;
   }
 };
 
@@ -172,6 +172,7 @@ DatasetEntry build_dataset(const RecipeReader& reader, const std::string& sectio
     out.packing.strategy = data::PackingStrategy::kNeat;
   if (training) out.packing.max_packs = reader.integer("packed_sequence.max_packs");
   out.packing.drop_long_samples = reader.flag("packed_sequence.drop_long_samples").value_or(true);
+  out.packing.cache_folder = reader.text("packed_sequence.cache_dir").value_or("");
   out.packing.shuffle =
       training && reader.flag("dataloader.shuffle").value_or(false) && !is_endless(out.settings);
   out.packing.seed = seed;

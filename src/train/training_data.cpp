@@ -31,6 +31,7 @@ data::TextTools TrainingData::tools(const DatasetEntry& entry) {
   if (it == loaded_.end()) {
     data::TextTools fresh;
     fresh.vocab_size = vocab_size_;
+    fresh.tokenizer_folder = folder;
     fresh.tokenizer = std::make_shared<text::Tokenizer>(text::Tokenizer::load(folder));
     it = loaded_.insert(it, {folder, std::move(fresh)});
   }
