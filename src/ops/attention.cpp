@@ -151,6 +151,41 @@ std::size_t thread_bytes(const Op& op) {
   });
 }
 
+// Products of a tile of `keys` and `queries`. On the diagonal query i sees the keys up to i only:
+// there they run in steps of kStep that leave out most of what the mask takes away.
+struct TileShape {
+  static constexpr std::int64_t kStep = 16;
+  std::int64_t keys, queries;
+  bool diagonal;
+
+  // c[j, q] = Σ a(j, :) · b[:, q] over `depth`.
+  template <class W>
+  void scores(W* c, TileFactor<W> a, const W* b, std::int64_t depth) const {
+    const std::int64_t step = diagonal ? kStep : kTile;
+    for (std::int64_t q = 0; q < queries; q += step)
+      tile_product<false>(c + q, kTile, a, b + q, kTile, diagonal ? std::min(keys, q + step) : keys,
+                          std::min(step, queries - q), depth);
+  }
+  // c[q, :] += Σ_j tile[j, q] b[j, :].
+  template <class W>
+  void sum_over_keys(W* c, const W* tile, const W* b, std::int64_t ld, std::int64_t cols) const {
+    const std::int64_t step = diagonal ? kStep : kTile;
+    for (std::int64_t q = 0; q < queries; q += step)
+      tile_product<true>(c + q * ld, ld, {tile + q, 1, kTile}, b, ld, std::min(step, queries - q),
+                         cols, diagonal ? std::min(keys, q + step) : keys);
+  }
+  // c[j, :] += Σ_q tile[j, q] b[q, :].
+  template <class W>
+  void sum_over_queries(W* c, const W* tile, const W* b, std::int64_t ld, std::int64_t cols) const {
+    const std::int64_t step = diagonal ? kStep : kTile;
+    for (std::int64_t j = 0; j < keys; j += step) {
+      const std::int64_t first = diagonal ? j : 0;
+      tile_product<true>(c + j * ld, ld, {tile + j * kTile + first, kTile, 1}, b + first * ld, ld,
+                         std::min(step, keys - j), cols, queries - first);
+    }
+  }
+};
+
 template <class T>
 void forward(const Head<T, CausalAttention>& head, const Sizes& s, ForwardScratch<Wide<T>> m) {
   using W = Wide<T>;
@@ -168,12 +203,13 @@ void forward(const Head<T, CausalAttention>& head, const Sizes& s, ForwardScratc
       const std::int64_t nk = std::min(kTile, q0 + nq - k0);
       visible.build(head.mask(), head.mask_stride(), q0, nq, k0, nk);
       if (!visible.any) continue;
-      tile_product<false>(m.scores, kTile, {m.k + k0 * m.ldk, m.ldk, 1}, m.qt, kTile, nk, nq, s.D);
+      const TileShape tile{nk, nq, k0 == q0};
+      tile.scores(m.scores, {m.k + k0 * m.ldk, m.ldk, 1}, m.qt, s.D);
       if (!visible.all) visible.apply(m.scores, kTile, nk, columns);
       if (softmax_update(m.scores, kTile, nk, columns, m.maximum, m.sum, m.rescale))
         for (std::int64_t i = 0; i < nq; ++i)
           for (std::int64_t c = 0; c < m.ldv; ++c) m.out[i * m.ldv + c] *= m.rescale[i];
-      tile_product<true>(m.out, m.ldv, {m.scores, 1, kTile}, m.v + k0 * m.ldv, m.ldv, nq, s.Dv, nk);
+      tile.sum_over_keys(m.out, m.scores, m.v + k0 * m.ldv, m.ldv, s.Dv);
     }
     for (std::int64_t i = 0; i < nq; ++i) {
       const bool empty = m.maximum[i] == -std::numeric_limits<W>::infinity();
@@ -184,6 +220,12 @@ void forward(const Head<T, CausalAttention>& head, const Sizes& s, ForwardScratc
       *head.lse(q0 + i) = empty ? m.maximum[i] : m.maximum[i] + std::log(m.sum[i]);
     }
   }
+}
+
+// A row of an empty set has lse −inf; its weights are 0 because its scores are −inf.
+template <class W>
+W finite_lse(W lse) {
+  return lse == -std::numeric_limits<W>::infinity() ? W(0) : lse;
 }
 
 // The tile products of one head, in tiles of queries (outer) and keys (inner). dk_rope [length, Dr]
@@ -210,10 +252,8 @@ void backward(const Head<T, CausalAttentionBackward>& head, const Sizes& s,
     for (std::int64_t i = 0; i < nq; ++i) {
       const T* q = head.at(op.q, q0 + i);
       for (std::int64_t c = 0; c < s.D; ++c) m.q[i * m.ldk + c] = scale * static_cast<W>(q[c]);
-      const T* out = head.at(op.out, q0 + i);
-      for (std::int64_t c = 0; c < s.Dv; ++c)
-        m.delta[i] += m.dout[i * m.ldv + c] * static_cast<W>(out[c]);
-      m.lse[i] = *head.lse(q0 + i);
+      m.delta[i] = dot(m.dout + i * m.ldv, head.at(op.out, q0 + i), s.Dv);
+      m.lse[i] = finite_lse(*head.lse(q0 + i));
     }
     std::fill_n(m.dq, nq * m.ldk, W(0));
     for (std::int64_t k0 = 0; k0 <= q0; k0 += kTile) {
@@ -221,14 +261,14 @@ void backward(const Head<T, CausalAttentionBackward>& head, const Sizes& s,
       visible.build(head.mask(), head.mask_stride(), q0, nq, k0, nk);
       if (!visible.any) continue;
       const W *k = m.k + k0 * m.ldk, *v = m.v + k0 * m.ldv;
-      tile_product<false>(m.scores, kTile, {k, m.ldk, 1}, m.qt, kTile, nk, nq, s.D);
-      tile_product<false>(m.dp, kTile, {v, m.ldv, 1}, m.doutt, kTile, nk, nq, s.Dv);
+      const TileShape tile{nk, nq, k0 == q0};
+      tile.scores(m.scores, {k, m.ldk, 1}, m.qt, s.D);
+      tile.scores(m.dp, {v, m.ldv, 1}, m.doutt, s.Dv);
       if (!visible.all) visible.apply(m.scores, kTile, nk, columns);
       softmax_backward(m.scores, m.dp, kTile, nk, columns, m.lse, m.delta);
-      tile_product<true>(m.dv + k0 * m.ldv, m.ldv, {m.scores, kTile, 1}, m.dout, m.ldv, nk, s.Dv,
-                         nq);
-      tile_product<true>(m.dk + k0 * m.ldk, m.ldk, {m.dp, kTile, 1}, m.q, m.ldk, nk, s.D, nq);
-      tile_product<true>(m.dq, m.ldk, {m.dp, 1, kTile}, k, m.ldk, nq, s.D, nk);
+      tile.sum_over_queries(m.dv + k0 * m.ldv, m.scores, m.dout, m.ldv, s.Dv);
+      tile.sum_over_queries(m.dk + k0 * m.ldk, m.dp, m.q, m.ldk, s.D);
+      tile.sum_over_keys(m.dq, m.dp, k, m.ldk, s.D);
     }
     for (std::int64_t i = 0; i < nq; ++i) {
       T* dq = head.at(op.dq, q0 + i);

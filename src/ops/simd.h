@@ -34,8 +34,15 @@ inline const VecOf<W>& vec(const W* p) {
   return *reinterpret_cast<const VecOf<W>*>(p);
 }
 
-// acc += a · b in one rounding where the machine has FMA. References, because vectors by value
-// would change the calling convention between -march settings.
+// References, because vectors by value would change the calling convention between -march settings.
+[[gnu::always_inline]] inline void broadcast(VecOf<float>& v, float x) {
+  v = VecOf<float>{x, x, x, x, x, x, x, x};
+}
+[[gnu::always_inline]] inline void broadcast(VecOf<double>& v, double x) {
+  v = VecOf<double>{x, x, x, x};
+}
+
+// acc += a · b in one rounding where the machine has FMA.
 [[gnu::always_inline]] inline void multiply_add(VecOf<float>& acc, const VecOf<float>& a,
                                                 const VecOf<float>& b) {
 #if defined(__AVX__) && defined(__FMA__)

@@ -2,6 +2,7 @@
 // The softmax of one tile of attention scores on the CPU. A tile is stored key by key: element
 // (j, q) of [keys, ld] is key j of query (or head) q, so that maxima and sums over the keys run
 // down the columns, one vector register of queries at a time.
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -58,13 +59,36 @@ struct TileMask {
   }
 };
 
+// e^x for x ≤ 0, or above by a rounding: 2 ulp in float, and 0 below the normal range, where the
+// weight is nothing beside the largest, which is 1. fast_exp without what softmax does not need:
+// x = n·ln 2 + r, and n + 127 in the low bits of `shifted` is the exponent field of 2^n.
+[[gnu::always_inline]] inline float softmax_exp(float x) {
+  constexpr float kShift = 0x1.8p23f + 127;
+  const float shifted = x * 0x1.715476p+0f + kShift;
+  const float n = shifted - kShift;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float y = (p * (r * r) + r) + 1.0f;
+  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
+  return x < -87.0f ? 0.0f : y * power;
+}
+[[gnu::always_inline]] inline double softmax_exp(double x) {
+  return std::exp(x);
+}
+
 // Turns the scores of the next tile into exp(score − running maximum), and carries the running
 // maximum and sum of each column on. `rescale` gets the factor for what was summed with the earlier
 // maximum; returns whether any factor differs from 1.
 template <class W>
-bool softmax_update(W* scores, std::int64_t ld, std::int64_t keys, std::int64_t columns, W* maximum,
-                    W* sum, W* rescale) {
+bool softmax_update(W* __restrict scores, std::int64_t ld, std::int64_t keys, std::int64_t columns,
+                    W* __restrict maximum, W* __restrict sum, W* __restrict rescale) {
   constexpr std::int64_t kLanes = Simd<W>::kLanes;
+  constexpr W kNone = -std::numeric_limits<W>::infinity();
   bool changed = false;
   for (std::int64_t c = 0; c < columns; c += kLanes) {
     VecOf<W> m = vec(maximum + c);
@@ -74,28 +98,28 @@ bool softmax_update(W* scores, std::int64_t ld, std::int64_t keys, std::int64_t 
     }
     W top[kLanes];
     vec(top) = m;
-    for (std::int64_t i = c; i < c + kLanes; ++i) {
-      const W before = maximum[i];
-      maximum[i] = top[i - c];
-      rescale[i] = before == top[i - c] ? W(1) : std::exp(before - top[i - c]);
-      changed |= rescale[i] != W(1);
-      sum[i] *= rescale[i];
-    }
-  }
-  for (std::int64_t j = 0; j < keys; ++j) {
-    W* __restrict row = scores + j * ld;
-    for (std::int64_t i = 0; i < columns; ++i) {
+    for (std::int64_t i = 0; i < kLanes; ++i) {
+      const W before = maximum[c + i];
+      maximum[c + i] = top[i];
+      rescale[c + i] = before == top[i] ? W(1) : softmax_exp(before - top[i]);
+      changed |= rescale[c + i] != W(1);
       // Nothing visible so far: the scores are −inf, and so is their maximum.
-      const W top = maximum[i] == -std::numeric_limits<W>::infinity() ? W(0) : maximum[i];
-      row[i] = std::exp(row[i] - top);
-      sum[i] += row[i];
+      if (top[i] == kNone) top[i] = 0;
+      sum[c + i] *= rescale[c + i];
+    }
+    for (std::int64_t j = 0; j < keys; ++j) {
+      W* __restrict row = scores + j * ld + c;
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        row[i] = softmax_exp(row[i] - top[i]);
+        sum[c + i] += row[i];
+      }
     }
   }
   return changed;
 }
 
-// With P = exp(score − lse): `scores` becomes P, `dp` becomes P (dp − delta). Columns of an empty
-// set have lse −inf and scores −inf: P is 0 there.
+// With P = exp(score − lse): `scores` becomes P, `dp` becomes P (dp − delta). A column of an empty
+// set, whose scores are −inf, needs a finite number as its lse.
 template <class W>
 void softmax_backward(W* __restrict scores, W* __restrict dp, std::int64_t ld, std::int64_t keys,
                       std::int64_t columns, const W* __restrict lse, const W* __restrict delta) {
@@ -103,8 +127,7 @@ void softmax_backward(W* __restrict scores, W* __restrict dp, std::int64_t ld, s
     W* __restrict s = scores + j * ld;
     W* __restrict d = dp + j * ld;
     for (std::int64_t i = 0; i < columns; ++i) {
-      const W top = lse[i] == -std::numeric_limits<W>::infinity() ? W(0) : lse[i];
-      s[i] = std::exp(s[i] - top);
+      s[i] = softmax_exp(s[i] - lse[i]);
       d[i] = s[i] * (d[i] - delta[i]);
     }
   }

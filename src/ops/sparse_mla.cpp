@@ -177,8 +177,7 @@ void backward_query(const SparseMlaBackward& op, const Sizes& s, std::int64_t t,
     for (std::int64_t c = 0; c < r.lde; ++c)
       r.q[h * r.lde + c] = c < s.E() ? m.qt[c * r.ldh + h] : W(0);
     const T* out = op.out_latent.template row<T>(t) + h * op.out_latent.stride(1);
-    for (std::int64_t c = 0; c < s.R; ++c)
-      m.delta[h] += r.dout[h * r.ldr + c] * static_cast<W>(out[c]);
+    m.delta[h] = dot(r.dout + h * r.ldr, out, s.R);
     m.lse[h] = op.lse.template row<W>(h)[t];
   }
   std::fill_n(m.dq, s.H * r.lde, W(0));

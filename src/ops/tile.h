@@ -27,15 +27,35 @@ void zero_columns(W* dst, std::int64_t ld, std::int64_t rows, std::int64_t from)
   for (std::int64_t r = 0; r < rows; ++r) std::fill(dst + r * ld + from, dst + (r + 1) * ld, W(0));
 }
 
-// dst[c, r] = factor · src[r, c]; columns [rows, ld) of dst are zeroed.
+// dst[c, r] = factor · src[r, c]; columns [rows, ld) of dst are zeroed. A few source rows at a
+// time: their cache lines are used up before others, often of the same cache sets, take their
+// place.
 template <class T, class W>
-void pack_transposed(W* dst, std::int64_t ld, const T* src, std::int64_t src_stride,
-                     std::int64_t rows, std::int64_t cols, W factor) {
-  for (std::int64_t c = 0; c < cols; ++c) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      dst[c * ld + r] = factor * static_cast<W>(src[r * src_stride + c]);
-    for (std::int64_t r = rows; r < ld; ++r) dst[c * ld + r] = W(0);
-  }
+void pack_transposed(W* __restrict dst, std::int64_t ld, const T* __restrict src,
+                     std::int64_t src_stride, std::int64_t rows, std::int64_t cols, W factor) {
+  constexpr std::int64_t kLanes = Simd<W>::kLanes;
+  std::int64_t r = 0;
+  for (; r + kLanes <= rows; r += kLanes, src += kLanes * src_stride)
+    for (std::int64_t c = 0; c < cols; ++c)
+      for (std::int64_t i = 0; i < kLanes; ++i)
+        dst[c * ld + r + i] = factor * static_cast<W>(src[i * src_stride + c]);
+  for (std::int64_t c = 0; c < cols; ++c)
+    for (std::int64_t i = 0; r + i < ld; ++i)
+      dst[c * ld + r + i] = r + i < rows ? factor * static_cast<W>(src[i * src_stride + c]) : W(0);
+}
+
+// Σ a[i] b[i], in one partial sum per lane.
+template <class T, class W>
+W dot(const W* a, const T* b, std::int64_t n) {
+  constexpr std::int64_t kLanes = Simd<W>::kLanes;
+  W partial[kLanes] = {};
+  std::int64_t c = 0;
+  for (; c + kLanes <= n; c += kLanes)
+    for (std::int64_t i = 0; i < kLanes; ++i) partial[i] += a[c + i] * static_cast<W>(b[c + i]);
+  for (std::int64_t i = 0; c + i < n; ++i) partial[i] += a[c + i] * static_cast<W>(b[c + i]);
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (std::int64_t i = 0; i < width; ++i) partial[i] += partial[i + width];
+  return partial[0];
 }
 
 // The left factor of a product, either way round: element (i, l) is data[i·row + l·col].
@@ -61,7 +81,8 @@ template <bool kAdd, int M, int V, class W>
     VecOf<W> bv[V];
     for (int v = 0; v < V; ++v) bv[v] = vec(b + v * kLanes);
     for (int i = 0; i < M; ++i) {
-      const VecOf<W> x = VecOf<W>{} + al[i * a.row];
+      VecOf<W> x;
+      broadcast(x, al[i * a.row]);
       for (int v = 0; v < V; ++v) multiply_add(acc[i][v], x, bv[v]);
     }
   }
@@ -72,10 +93,14 @@ template <bool kAdd, int M, int V, class W>
 template <bool kAdd, int V, class W>
 void tile_columns(W* c, std::int64_t ldc, TileFactor<W> a, const W* b, std::int64_t ldb,
                   std::int64_t rows, std::int64_t depth) {
-  constexpr int kRows = 6;  // 6 × 2 accumulators + 2 of b + 1 of a fill the 16 registers of AVX2
+  // 6 × 2 accumulators, 2 vectors of b and 1 of a fill the 16 registers of AVX2; 12 × 1, so that a
+  // single vector of columns has enough sums in flight, too.
   std::int64_t i = 0;
-  for (; i + kRows <= rows; i += kRows, c += kRows * ldc, a.data += kRows * a.row)
-    tile_block<kAdd, kRows, V>(c, ldc, a, b, ldb, depth);
+  if constexpr (V == 1)
+    for (; i + 12 <= rows; i += 12, c += 12 * ldc, a.data += 12 * a.row)
+      tile_block<kAdd, 12, V>(c, ldc, a, b, ldb, depth);
+  for (; i + 6 <= rows; i += 6, c += 6 * ldc, a.data += 6 * a.row)
+    tile_block<kAdd, 6, V>(c, ldc, a, b, ldb, depth);
   switch (rows - i) {
     case 5:
       return tile_block<kAdd, 5, V>(c, ldc, a, b, ldb, depth);
