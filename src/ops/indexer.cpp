@@ -2,8 +2,10 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 
 #include "base/cat.h"
 #include "ops/expect.h"
@@ -48,12 +50,14 @@ template <int M, class W>
   for (std::int64_t d = 0; d < D; ++d) {
     const VecOf<W> k[2] = {vec(panel + d * kPanel<W>), vec(panel + d * kPanel<W> + kLanes)};
     for (int h = 0; h < M; ++h) {
-      const VecOf<W> x = VecOf<W>{} + q[h * D + d];
+      VecOf<W> x;
+      broadcast(x, q[h * D + d]);
       for (int v = 0; v < 2; ++v) multiply_add(acc[h][v], x, k[v]);
     }
   }
   for (int h = 0; h < M; ++h) {
-    const VecOf<W> w = VecOf<W>{} + weights[h];
+    VecOf<W> w;
+    broadcast(w, weights[h]);
     for (int v = 0; v < 2; ++v) {
       const VecOf<W> zero = {};
       const VecOf<W> relu = acc[h][v] < zero ? zero : acc[h][v];  // NaN stays NaN
@@ -126,58 +130,61 @@ struct Threshold {
   std::int64_t ties;
 };
 
-// The k-th largest of keys[0, n), 1 ≤ k ≤ n, digit by digit from the top: each round counts the
-// candidates' next digit, finds the digit of the k-th, and keeps the candidates that have it.
+// The k-th largest of keys[0, n), 1 ≤ k ≤ n. A histogram of the leading bits leaves few candidates.
 template <class Key>
 Threshold<Key> find_threshold(const Key* keys, std::int64_t n, std::int64_t k, Key* candidates) {
-  constexpr int kDigit = 11;
-  std::array<std::int32_t, 1 << kDigit> histogram;
-  const Key* from = keys;
-  for (int top = 8 * sizeof(Key); top > 0; top -= kDigit) {
-    const int shift = std::max(0, top - kDigit);
-    const Key digit = (Key{1} << (top - shift)) - 1;
-    histogram.fill(0);
-    for (std::int64_t i = 0; i < n; ++i) ++histogram[(from[i] >> shift) & digit];
-    std::size_t bin = digit;
-    while (histogram[bin] < k) k -= histogram[bin--];
-    std::int64_t kept = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      candidates[kept] = from[i];  // kept ≤ i: never overtakes the reading
-      kept += ((from[i] >> shift) & digit) == bin;
-    }
-    from = candidates;
-    n = kept;
-    if (n == 1) break;
+  constexpr int kLeading = 11;
+  constexpr int kShift = 8 * sizeof(Key) - kLeading;
+  std::array<std::int32_t, 1 << kLeading> histogram{};
+  Key largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, keys[i]);
+  for (std::int64_t i = 0; i < n; ++i) ++histogram[keys[i] >> kShift];
+  Key bin = largest >> kShift;
+  while (histogram[bin] < k) k -= histogram[bin--];
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    candidates[kept] = keys[i];
+    kept += (keys[i] >> kShift) == bin;
   }
-  return {from[0], k};
+  std::nth_element(candidates, candidates + k - 1, candidates + kept, std::greater<Key>());
+  const Key key = candidates[k - 1];
+  return {key, k - std::count_if(candidates, candidates + k - 1, [&](Key x) { return x > key; })};
 }
 
-// Receives the selected keys of one query in ascending order.
+// Writes the selection of one query, 32 keys at a time.
 struct RowWriter {
   std::uint32_t* mask;
-  std::int64_t words;
   std::int32_t* indices;
-  std::int64_t width, index_base;
-  std::int64_t count = 0;
+  std::int32_t base, count = 0;
 
   RowWriter(const TopkSelect& op, std::int64_t t)
       : mask(op.mask.defined() ? op.mask.row<std::uint32_t>(t) : nullptr),
-        words(op.mask.defined() ? op.mask.size(1) : 0),
         indices(op.indices.defined() ? op.indices.row<std::int32_t>(t) : nullptr),
-        width(op.indices.defined() ? op.indices.size(1) : 0),
-        index_base(op.index_base) {
-    std::fill_n(mask, words, 0u);
+        base(static_cast<std::int32_t>(op.index_base)) {}
+
+  // Bit i of `word`: key first + i; `first` is a multiple of 32, ascending from call to call.
+  void add(std::int64_t first, std::uint32_t word) {
+    if (mask != nullptr) mask[first / 32] = word;
+    if (indices == nullptr) {
+      count += std::popcount(word);
+      return;
+    }
+    for (; word != 0; word &= word - 1)
+      indices[count++] = base + static_cast<std::int32_t>(first) + std::countr_zero(word);
   }
-  void add(std::int64_t key) {
-    if (mask != nullptr) mask[key / 32] |= std::uint32_t{1} << (key % 32);
-    if (indices != nullptr) indices[count] = static_cast<std::int32_t>(key + index_base);
-    ++count;
-  }
-  void finish(const TopkSelect& op, std::int64_t t) const {
-    if (indices != nullptr) std::fill(indices + count, indices + width, -1);
-    if (op.counts.defined()) op.counts.as<std::int32_t>()[t] = static_cast<std::int32_t>(count);
+  // `keys`: how many `add` was called for.
+  void finish(const TopkSelect& op, std::int64_t t, std::int64_t keys) const {
+    if (mask != nullptr) std::fill(mask + (keys + 31) / 32, mask + op.mask.size(1), 0u);
+    if (indices != nullptr) std::fill(indices + count, indices + op.indices.size(1), -1);
+    if (op.counts.defined()) op.counts.as<std::int32_t>()[t] = count;
   }
 };
+
+// The lowest n bits that are set in `word`.
+std::uint32_t lowest_bits(std::uint32_t word, std::int64_t n) {
+  while (std::popcount(word) > n) word &= ~std::bit_floor(word);
+  return word;
+}
 
 template <class W>
 void select_keys(const TopkSelect& op, std::byte* workspace) {
@@ -190,18 +197,28 @@ void select_keys(const TopkSelect& op, std::byte* workspace) {
 #pragma omp for schedule(dynamic, 16)
     for (std::int64_t t = 0; t < op.scores.size(0); ++t) {
       const std::int64_t visible = op.query_begin + t + 1;
-      RowWriter row(op, t);
+      Threshold<Key> limit{0, visible};  // with all keys 0: takes all of them
       if (visible <= op.k) {
-        for (std::int64_t s = 0; s < visible; ++s) row.add(s);
+        std::fill_n(keys, visible, Key{0});
       } else if (op.k > 0) {
         const W* scores = op.scores.template row<W>(t);
         for (std::int64_t s = 0; s < visible; ++s) keys[s] = order_key(scores[s]);
-        auto [key, ties] = find_threshold(keys, visible, op.k, candidates);
-        for (std::int64_t s = 0; s < visible; ++s) {
-          if (keys[s] > key || (keys[s] == key && ties-- > 0)) row.add(s);
-        }
+        limit = find_threshold(keys, visible, op.k, candidates);
       }
-      row.finish(op, t);
+      RowWriter row(op, t);
+      const std::int64_t considered = op.k > 0 ? visible : 0;
+      for (std::int64_t first = 0; first < considered; first += 32) {
+        const std::int64_t n = std::min<std::int64_t>(32, considered - first);
+        std::uint32_t above = 0, equal = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          above |= static_cast<std::uint32_t>(keys[first + i] > limit.key) << i;
+          equal |= static_cast<std::uint32_t>(keys[first + i] == limit.key) << i;
+        }
+        equal = lowest_bits(equal, limit.ties);
+        limit.ties -= std::popcount(equal);
+        row.add(first, above | equal);
+      }
+      row.finish(op, t, considered);
     }
   }
 }
