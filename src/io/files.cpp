@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -211,6 +212,8 @@ std::uint64_t free_bytes(const std::string& path) {
     if (p == p.parent_path()) return 0;
     p = p.parent_path();
   }
+  // Some network file systems report nothing at all; writing will tell.
+  if (info.f_blocks == 0) return std::numeric_limits<std::uint64_t>::max();
   return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

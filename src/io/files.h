@@ -62,7 +62,8 @@ void rename_folder(const std::string& from, const std::string& to);
 // link in one step. False where the file system has no symbolic links.
 bool replace_symlink(const std::string& link, const std::string& target);
 
-// Bytes an unprivileged user can still write where `path` (or its nearest existing parent) lies.
+// Bytes an unprivileged user can still write where `path` (or its nearest existing parent) lies;
+// the largest number where the file system does not say.
 std::uint64_t free_bytes(const std::string& path);
 
 // "1.5 GB", for messages.

@@ -11,6 +11,7 @@
 #include "support/checkpoint_builder.h"
 #include "support/memory_parameters.h"
 #include "support/temp_folder.h"
+#include "tensor/memory_backend.h"
 
 namespace glmtune::models {
 namespace {
@@ -85,6 +86,19 @@ TEST(HfCheckpoint, ShardsKeepTheirPlacesAndOtherFilesTheirBytes) {
     if (!entry.is_regular_file()) continue;
     const auto relative = fs::relative(entry.path(), folder / "b").string();
     EXPECT_EQ(io::read_file(folder / "a/" + relative), io::read_file(entry.path().string()));
+  }
+}
+
+TEST(HfCheckpoint, DeviceMemoryIsLoadedAndSavedAsHostMemoryIs) {
+  if (!cuda_memory::available()) GTEST_SKIP() << "no CUDA device";
+  const HfCheckpoint c = HfCheckpoint::open(kGolden + "indexshare");
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const TempFolder out;
+    MemoryParameters p(c.config(), dtype, Device::kCuda);
+    c.load(p.all());
+    c.save(out / "saved", p.all());
+    EXPECT_EQ(io::read_file(kGolden + "indexshare/model.safetensors"),
+              io::read_file(out / "saved/model.safetensors"));
   }
 }
 
