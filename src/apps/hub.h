@@ -3,6 +3,7 @@
 #include <string>
 
 #include "io/hub_cache.h"
+#include "train/recipe.h"
 
 namespace glmtune::apps {
 
@@ -11,5 +12,9 @@ io::HubCache local_hub_cache();
 
 // A path that exists as it is; otherwise a model's folder in the cache.
 std::string local_model(const std::string& path_or_id);
+
+// Replaces the hub ids of data sets and their tokenizers by folders of the cache. Throws Error
+// naming the recipe's section and the folder that was searched.
+void use_local_data(train::Recipe& recipe);
 
 }  // namespace glmtune::apps

@@ -18,14 +18,14 @@
 namespace glmtune::apps {
 
 int run(const PreviewCommand& command) {
-  const train::RecipeFile file =
+  train::RecipeFile file =
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   const std::string folder = local_model(file.recipe.model.pretrained_model_name_or_path);
   const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
   train::TrainingData data(folder, config.vocab_size);
-  train::DatasetEntry entry = file.recipe.dataset;
-  if (!entry.tokenizer.empty()) entry.tokenizer = local_model(entry.tokenizer);
+  use_local_data(file.recipe);
+  const train::DatasetEntry& entry = file.recipe.dataset;
   const auto source = data.open(entry, {});
 
   const bool has_text = !std::holds_alternative<data::MockSettings>(entry.settings) &&

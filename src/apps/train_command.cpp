@@ -8,17 +8,23 @@
 #include "base/error.h"
 #include "train/log.h"
 #include "train/recipe_file.h"
+#include "train/recipe_plan.h"
 #include "train/trainer.h"
 
 namespace glmtune::apps {
 
 int run(const TrainCommand& command) {
-  require_one_rank(detect_launch(environment), command.nproc_per_node);
-  const train::RecipeFile file =
+  const Launch launch = detect_launch(environment);
+  require_one_rank(launch, command.nproc_per_node);
+  train::RecipeFile file =
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   if (const std::string line = train::not_runnable_line(file.checked); !line.empty())
     fail(cat(command.recipe.recipe, ": ", line));
+  const train::RecipePlan plan = train::plan_recipe(file.recipe, nullptr, launch.world_size, {});
+  for (const std::string& conflict : plan.conflicts)
+    fail(cat(command.recipe.recipe, ": ", conflict));
+  use_local_data(file.recipe);
   std::string list;
   for (const std::string& key : file.checked.no_counterpart)
     list += (list.empty() ? "" : ", ") + key;

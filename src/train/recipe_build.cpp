@@ -230,11 +230,10 @@ void cross_checks(Recipe& recipe, const RecipeReader& reader, CheckedDocument& c
     checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
                                    ": model.gate_bias_update_factor moves the router's bias, which "
                                    "an adapter does not contain"));
-  if (recipe.model.torch_dtype && recipe.distributed.param_dtype &&
-      recipe.model.torch_dtype != recipe.distributed.param_dtype)
-    checked.not_runnable.push_back(
-        cat("distributed.mp_policy.param_dtype ", *reader.text("distributed.mp_policy.param_dtype"),
-            " beside model.torch_dtype ", *reader.text("model.torch_dtype")));
+  if (recipe.distributed.param_dtype && recipe.model.torch_dtype != recipe.distributed.param_dtype)
+    checked.not_runnable.push_back(cat("distributed.mp_policy.param_dtype ",
+                                       *reader.text("distributed.mp_policy.param_dtype"),
+                                       " without the same model.torch_dtype"));
   if (recipe.step_scheduler.global_batch_size % recipe.step_scheduler.local_batch_size != 0)
     reader.reject(
         "step_scheduler.global_batch_size",

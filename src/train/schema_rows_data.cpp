@@ -12,7 +12,7 @@ constexpr KeyRow kRows[] = {
 {"dataset", kSection, "required", "", kRuns, "Training data; `_target_` chooses the kind. validation_dataset and validation_dataset_NAME take the same keys."},
 {"dataset._target_", kTarget, "required", "dataset", kRuns, "Kind of data set."},
 {"dataset(ChatDataset).path_or_dataset_id", kStringOrList, "required", "", kRuns, "Chat rows (`messages`): json, jsonl or parquet files, folders of them, or a Hugging Face id that is looked up in the local cache."},
-{"dataset(ChatDataset|ColumnMappedTextInstructionDataset).name", kString, "null", "", kRuns, "Subset of a Hugging Face data set."},
+{"dataset(ChatDataset|ColumnMappedTextInstructionDataset).name", kString, "null", "", kNotYet, "Subset of a Hugging Face data set."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).split", kString, "train", "", kRuns, "Part of the data: train, train[:1000], train[10%:20%], train[-5:]. The shuffle happens before the slice, for local files too."},
 {"dataset(ChatDataset).shuffle_seed", kInt, "null", ">=0", kRuns, "Shuffles the rows before the split's slice; null: the order of the files."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|make_squad_dataset).seq_length", kInt, "null", ">=1", kRuns, "Longest sample in tokens; null: the pack's size."},

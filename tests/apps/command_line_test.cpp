@@ -150,6 +150,15 @@ TEST_F(CommandLine, CheckNamesDataAndModelsThatAreNotThere) {
   EXPECT_TRUE(contains(elsewhere.out, "not on this machine"));
 }
 
+TEST_F(CommandLine, DataOfTheHubAreLookedUpInTheLocalCache) {
+  ::setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  const Outcome outcome = glmtune({recipe(), "--dataset.path_or_dataset_id=nobody/chats"});
+  ::unsetenv("HF_HUB_CACHE");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err, "dataset: ")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, folder_.string())) << outcome.err;
+}
+
 TEST_F(CommandLine, ARunRefusesWhatDoesNotRunYet) {
   const Outcome outcome = glmtune({recipe(), "--distributed.ep_size=8", "--peft.dim=4"});
   EXPECT_EQ(outcome.status, 1);

@@ -405,6 +405,14 @@ TEST(RecipeStatus, AValueThatSwitchesAFeatureOffRuns) {
   EXPECT_EQ(not_runnable_line(file.checked), "");
 }
 
+TEST(RecipeStatus, AnotherTypeOfArithmeticThanOfStorageDoesNotRunYet) {
+  const std::string key = "--distributed.mp_policy.param_dtype=";
+  EXPECT_EQ(not_runnable_line(small({key + "bf16", "--model.torch_dtype=bfloat16"}).checked), "");
+  EXPECT_TRUE(
+      contains(not_runnable_line(small({key + "bf16"}).checked),
+               "distributed.mp_policy.param_dtype bf16 without the same model.torch_dtype"));
+}
+
 TEST(RecipeStatus, WandbIsOnUnlessSwitchedOff) {
   const std::string with = std::string(kSmallRecipe) + "wandb: {project: p, enable: false}\n";
   EXPECT_EQ(not_runnable_line(parse(with).checked), "");
