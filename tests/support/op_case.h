@@ -58,7 +58,7 @@ struct OpCase {
 // A context with its own arenas, both filled with ones (NaN).
 class TestContext {
  public:
-  explicit TestContext(Device device, std::size_t scratch_bytes = std::size_t{2} << 20,
+  explicit TestContext(Device device, std::size_t scratch_bytes = std::size_t{16} << 20,
                        std::size_t saved_bytes = 0);
   TestContext(const TestContext&) = delete;
   TestContext& operator=(const TestContext&) = delete;
