@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "tensor/tensor.h"
 
@@ -57,25 +58,93 @@ template <class W>
   }
 }
 
-// Copies K × count elements into panels of `width` (zero-filled), [panel][k][width].
+// Lanes of a and b in turn: the first halves of both, or the second halves.
+template <class W, std::size_t... I>
+Vector<W> interleave_low(Vector<W> a, Vector<W> b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, (I % 2 == 0 ? I / 2 : sizeof...(I) + I / 2)...);
+}
+template <class W, std::size_t... I>
+Vector<W> interleave_high(Vector<W> a, Vector<W> b, std::index_sequence<I...>) {
+  constexpr std::size_t L = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I % 2 == 0 ? L / 2 + I / 2 : L + L / 2 + I / 2)...);
+}
+
+// Transposes a square of vectors: log2(L) perfect shuffles of its rows.
+template <class W>
+void transpose(Vector<W> (&v)[kLanes<W>]) {
+  constexpr std::int64_t L = kLanes<W>;
+  constexpr auto lanes = std::make_index_sequence<static_cast<std::size_t>(L)>{};
+#pragma GCC unroll 4
+  for (std::int64_t round = 1; round < L; round *= 2) {
+    Vector<W> t[L];
+#pragma GCC unroll 8
+    for (std::int64_t i = 0; i < L / 2; ++i) {
+      t[2 * i] = interleave_low<W>(v[i], v[i + L / 2], lanes);
+      t[2 * i + 1] = interleave_high<W>(v[i], v[i + L / 2], lanes);
+    }
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < L; ++i) v[i] = t[i];
+  }
+}
+
+// The L values at p as wide numbers.
+template <class W, class In>
+Vector<W> load_as(const In* p) {
+  if constexpr (std::is_same_v<W, In>) {
+    return load(p);
+  } else {
+    alignas(kVectorBytes) W wide[kLanes<W>];
+    for (std::int64_t i = 0; i < kLanes<W>; ++i) wide[i] = W(p[i]);
+    return load(wide);
+  }
+}
+
+// One whole panel whose rows lie `along` apart and are contiguous in k. The last group of rows may
+// not fill a vector: it goes first, and its spare lanes fall on what is written after it; the last
+// k of a panel goes element by element.
+template <std::int64_t width, class W, class In>
+void pack_rows(const In* s, std::int64_t along, std::int64_t K, W* dst) {
+  constexpr std::int64_t L = kLanes<W>;
+  std::int64_t k = 0;
+  for (; k + L < K; k += L)
+    for (std::int64_t i = (width - 1) / L * L; i >= 0; i -= L) {
+      Vector<W> v[L] = {};
+#pragma GCC unroll 16
+      for (std::int64_t j = 0; j < L; ++j)
+        if (i + j < width) v[j] = load_as<W>(s + (i + j) * along + k);
+      transpose<W>(v);
+#pragma GCC unroll 16
+      for (std::int64_t j = 0; j < L; ++j)
+        std::memcpy(dst + (k + j) * width + i, &v[j], sizeof v[j]);
+    }
+  for (; k < K; ++k)
+    for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i * along + k]);
+}
+
+// The same where the rows of a panel are contiguous.
+template <std::int64_t width, class W, class In>
+void pack_columns(const In* s, std::int64_t along_k, std::int64_t K, W* dst) {
+  for (std::int64_t k = 0; k < K; ++k)
+    for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i + k * along_k]);
+}
+
+// Copies K × count elements into panels of `width` (zero-filled), [panel][k][width]. One of the
+// strides is 1.
 template <std::int64_t width, class W, class In>
 void pack(const In* src, std::int64_t along, std::int64_t along_k, std::int64_t count,
           std::int64_t K, W* dst) {
-  for (std::int64_t p = 0; p < count; p += width, dst += width * K) {
-    const In* s = src + p * along;
-    const std::int64_t n = std::min(width, count - p);
-    if (n < width) {
-      std::fill_n(dst, width * K, W(0));
-      for (std::int64_t k = 0; k < K; ++k)
-        for (std::int64_t i = 0; i < n; ++i) dst[k * width + i] = W(s[i * along + k * along_k]);
-    } else if (along == 1) {
-      for (std::int64_t k = 0; k < K; ++k)
-        for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i + k * along_k]);
-    } else {
-      for (std::int64_t k = 0; k < K; ++k)
-        for (std::int64_t i = 0; i < width; ++i) dst[k * width + i] = W(s[i * along + k]);
-    }
-  }
+  const std::int64_t whole = count / width, rest = count % width;
+  for (std::int64_t p = 0; p < whole; ++p)
+    if (along == 1)
+      pack_columns<width>(src + p * width, along_k, K, dst + p * width * K);
+    else
+      pack_rows<width>(src + p * width * along, along, K, dst + p * width * K);
+  if (rest == 0) return;
+  src += whole * width * along;
+  dst += whole * width * K;
+  std::fill_n(dst, width * K, W(0));
+  for (std::int64_t k = 0; k < K; ++k)
+    for (std::int64_t i = 0; i < rest; ++i) dst[k * width + i] = W(src[i * along + k * along_k]);
 }
 
 // Packing space of one thread.
