@@ -21,29 +21,46 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 }
 
 // Above this many bytes a word is merged with a heap: n log n instead of n squared.
-constexpr std::size_t kShortWord = 48;
+constexpr std::size_t kShortWord = 256;
 
 using Symbol = MergeScratch::Symbol;
 using Candidate = MergeScratch::Candidate;
 
-void merge_short(std::vector<Symbol>& s, const MergeTable& merges) {
-  std::size_t n = s.size();
+void merge_short(MergeScratch& s, const MergeTable& merges, std::vector<WordToken>& out) {
+  std::size_t n = s.ids.size();
+  const auto look_up = [&](std::size_t i) {
+    const Merge m = merges.find(s.ids[i], s.ids[i + 1]);
+    s.ranks[i] = m.rank;
+    s.joined[i] = m.id;
+  };
+  const auto remove = [n = &n](auto& values, std::size_t at) {
+    std::copy(values.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+              values.begin() + static_cast<std::ptrdiff_t>(*n),
+              values.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  s.lengths.assign(n, 1);
+  s.ranks.assign(n, MergeTable::kNoRank);  // the last one has no right neighbour
+  s.joined.assign(n, -1);
+  for (std::size_t i = 0; i + 1 < n; ++i) look_up(i);
   while (n > 1) {
+    // Two plain passes, which the compiler makes into vector code.
+    std::uint32_t lowest = MergeTable::kNoRank;
+    const std::uint32_t* ranks = s.ranks.data();
+    for (std::size_t i = 0; i < n; ++i) lowest = std::min(lowest, ranks[i]);
+    if (lowest == MergeTable::kNoRank) break;
     std::size_t best = 0;
-    for (std::size_t i = 1; i + 1 < n; ++i) {
-      if (s[i].next.rank < s[best].next.rank) best = i;
-    }
-    if (s[best].next.rank == MergeTable::kNoRank) break;
-    s[best].id = s[best].next.id;
-    s[best].length += s[best + 1].length;
-    std::copy(s.begin() + static_cast<std::ptrdiff_t>(best) + 2,
-              s.begin() + static_cast<std::ptrdiff_t>(n),
-              s.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    while (ranks[best] != lowest) ++best;
+    s.ids[best] = s.joined[best];
+    s.lengths[best] += s.lengths[best + 1];
+    remove(s.ids, best + 1);
+    remove(s.lengths, best + 1);
+    remove(s.ranks, best);
+    remove(s.joined, best);
     --n;
-    if (best + 1 < n) s[best].next = merges.find(s[best].id, s[best + 1].id);
-    if (best > 0) s[best - 1].next = merges.find(s[best - 1].id, s[best].id);
+    if (best + 1 < n) look_up(best);
+    if (best > 0) look_up(best - 1);
   }
-  s.resize(n);
+  for (std::size_t i = 0; i < n; ++i) out.push_back({s.ids[i], s.lengths[i]});
 }
 
 // A linked list of symbols and a heap of candidates; a candidate is stale when the two symbols it
@@ -174,6 +191,10 @@ void MergeTable::reserve(std::size_t merges) {
 }
 
 void MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
+  if (left >= 0 && right >= 0 && left < 256 && right < 256) {
+    low_ids_[static_cast<std::size_t>(left) * 256 + static_cast<std::size_t>(right)] = merge;
+    return;
+  }
   if (slots_.size() < (count_ + 1) * 2) reserve(2 * (count_ + 1));
   const std::uint64_t key = key_of(left, right);
   std::size_t i = (key * kMix) >> shift_;
@@ -184,19 +205,22 @@ void MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
 
 int merge_word(std::string_view word, std::span<const std::int32_t> byte_ids,
                const MergeTable& merges, MergeScratch& scratch, std::vector<WordToken>& out) {
-  std::vector<Symbol>& s = scratch.symbols;
-  s.resize(word.size());
+  scratch.ids.resize(word.size());
   for (std::size_t i = 0; i < word.size(); ++i) {
     const auto byte = static_cast<unsigned char>(word[i]);
-    s[i] = {byte_ids[byte], 1, {MergeTable::kNoRank, -1}, 0, 0};
-    if (s[i].id < 0) return byte;
+    scratch.ids[i] = byte_ids[byte];
+    if (scratch.ids[i] < 0) return byte;
   }
-  if (word.size() > kShortWord) {
-    merge_long(scratch, merges);
-  } else {
-    for (std::size_t i = 0; i + 1 < s.size(); ++i) s[i].next = merges.find(s[i].id, s[i + 1].id);
-    merge_short(s, merges);
+  if (word.size() <= kShortWord) {
+    merge_short(scratch, merges, out);
+    return -1;
   }
+  std::vector<Symbol>& s = scratch.symbols;
+  s.clear();
+  for (const std::int32_t id : scratch.ids) {
+    s.push_back({id, 1, {MergeTable::kNoRank, -1}, 0, 0});
+  }
+  merge_long(scratch, merges);
   for (const Symbol& symbol : s) out.push_back({symbol.id, symbol.length});
   return -1;
 }

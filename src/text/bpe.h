@@ -64,6 +64,9 @@ class MergeTable {
   void reserve(std::size_t merges);
   void add(std::int32_t left, std::int32_t right, Merge merge);  // replaces an earlier one
   Merge find(std::int32_t left, std::int32_t right) const {      // rank kNoRank: none
+    if (left < 256 && right < 256 && left >= 0 && right >= 0) {
+      return low_ids_[static_cast<std::size_t>(left) * 256 + static_cast<std::size_t>(right)];
+    }
     const std::uint64_t key = key_of(left, right);
     for (std::size_t i = (key * kMix) >> shift_;; i = (i + 1) & (slots_.size() - 1)) {
       if (slots_[i].key == key) return slots_[i].merge;
@@ -83,6 +86,9 @@ class MergeTable {
     Merge merge;
   };
   std::vector<Slot> slots_ = std::vector<Slot>(2);  // open addressing, a power of two
+  // The same for ids below 256, which are the single bytes in the vocabularies in use: every word
+  // begins with these look-ups.
+  std::vector<Merge> low_ids_ = std::vector<Merge>(std::size_t{256} * 256, {kNoRank, -1});
   unsigned shift_ = 63;
   std::size_t count_ = 0;
 };
@@ -105,6 +111,9 @@ struct MergeScratch {
   };
   std::vector<Symbol> symbols;
   std::vector<Candidate> heap;
+  // Short words: one array per member.
+  std::vector<std::int32_t> ids, joined;
+  std::vector<std::uint32_t> lengths, ranks;
 };
 
 // The tokens of one word: its bytes, joined again and again by the merge of lowest rank (of equal

@@ -40,18 +40,18 @@ class Loader {
     impl_->where = where_;
   }
 
-  void read_tokenizer(std::string_view json) {
-    simdjson::padded_string padded(json);
-    size_ = json.size();
+  void read_tokenizer(const simdjson::padded_string& padded) {
+    size_ = padded.size();
     od::parser parser;
     try {
       od::document document = parser.iterate(padded);
       od::object root = document.get_object();
+      // In the order files have them, so that nothing is skipped twice.
+      read_added_tokens(small(root, "added_tokens"));
       read_normalizer(small(root, "normalizer"));
       read_pre_tokenizer(small(root, "pre_tokenizer"));
-      read_decoder(small(root, "decoder"));
       read_post_processor(small(root, "post_processor"));
-      read_added_tokens(small(root, "added_tokens"));
+      read_decoder(small(root, "decoder"));
       od::object model;
       if (root.find_field_unordered("model").get(model) != simdjson::SUCCESS) {
         bad("has no object \"model\"");
@@ -354,7 +354,7 @@ bool decode_byte_level(std::string_view text, std::string& out) {
 Tokenizer Tokenizer::parse(std::string_view tokenizer_json, std::string_view config_json,
                            std::string_view where) {
   Loader loader(where);
-  loader.read_tokenizer(tokenizer_json);
+  loader.read_tokenizer(simdjson::padded_string(tokenizer_json));
   if (!config_json.empty()) loader.read_config(config_json, cat(where, " (configuration)"));
   return Tokenizer(loader.take());
 }
@@ -366,7 +366,11 @@ Tokenizer Tokenizer::load(const std::string& folder) {
     fail(cat(folder, ": no tokenizer.json; expected the tokenizer files of the checkpoint there"));
   }
   Loader loader(file);
-  loader.read_tokenizer(read_file(file));
+  simdjson::padded_string json;
+  if (simdjson::padded_string::load(file).get(json) != simdjson::SUCCESS) {
+    fail(cat(file, ": cannot be read"));
+  }
+  loader.read_tokenizer(json);
   const std::filesystem::path config = path / "tokenizer_config.json";
   if (std::filesystem::exists(config)) loader.read_config(read_file(config), config.string());
   return Tokenizer(loader.take());

@@ -135,8 +135,8 @@ TEST(Provenance, FieldsOfAMessage) {
                          "{% for k, v in c.function.items() %}{{ k }}{% endfor %}{% endfor %}"
                          "{{ m.name }}{% endfor %} {{ messages[0] }}",
                          context))
-                .substr(0, 62),
-            "[r d0reasoning][f5namen d0calls][n d0other][  t-1][{'role': 'assi");
+                .substr(0, 60),
+            "[r d0reasoning][f5namen d0calls][n d0other][  t-1][{'role': ");
 }
 
 TEST(GenerationBlocks, AreByteSpansOfTheText) {

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Holds src/text against the official libraries (developer tool; PyPI: tokenizers, jinja2).
+
+    tools/compare_text.py BUILD_DIR tokens FOLDER... [--count N] [--seed S]   random Unicode text
+    tools/compare_text.py BUILD_DIR templates [--count N] [--seed S]          random templates
+    tools/compare_text.py BUILD_DIR speed FOLDER TEXTS.jsonl                  side by side
+
+BUILD_DIR is a build with the static libraries in it (build/cpu); FOLDER holds tokenizer.json.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import make_template_cases
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def driver(build):
+    binary = pathlib.Path(build) / "text_driver"
+    libraries = [str(pathlib.Path(build) / f"libglmtune_{x}.a") for x in ("text", "io", "dist", "ops", "tensor", "cuda", "base")]
+    command = ["c++", "-std=c++20", "-O2", f"-I{ROOT}/src", str(ROOT / "tools/text_driver.cpp")]
+    subprocess.run(command + libraries + ["-lsimdjson", "-lz", "-lfmt", "-ldnnl", "-fopenmp", "-o", str(binary)], check=True)
+    return str(binary)
+
+
+def ask(command, rows):
+    text = "".join(json.dumps(r) + "\n" for r in rows)
+    done = subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+PIECES = ["'s", "'LL", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "123", "\u0661", "the", "Hello", "\u4e2d\u6587",
+          "\u0301", "\u0323", "\u1100\u1161\u11a8", "\u212b", "<|user|>", "<think>", "</think>", "[gMASK]", "_", "-", "...", "\u200d", "\U0001f600",
+          "\u017f", "'\u017f", "\x00", "\x7f", "\x1c", "\u0085", "\u180e", "\ufeff", "\ufffd"]
+
+
+def random_text(rng):
+    out = []
+    for _ in range(rng.randrange(1, 30)):
+        kind = rng.random()
+        if kind < 0.45:
+            out.append(rng.choice(PIECES))
+        elif kind < 0.6:
+            out.append("".join(rng.choice("abcdefghijklmnopqrstuvwxyzABC") for _ in range(rng.randrange(1, 12))))
+        else:
+            limit = rng.choice([0x80, 0x250, 0x2000, 0x3100, 0xA000, 0x10000, 0x20000, 0x110000])
+            code = rng.randrange(limit)
+            out.append(chr(code) if not 0xD800 <= code < 0xE000 else "x")
+    return "".join(out)
+
+
+def compare_tokens(binary, folders, count, seed):
+    from tokenizers import Tokenizer
+
+    bad = 0
+    for folder in folders:
+        official = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+        rng = random.Random(seed)
+        rows = [{"text": random_text(rng)} for _ in range(count)]
+        for row, got in zip(rows, ask([binary, "tokenize", folder], rows)):
+            ids = official.encode(row["text"], add_special_tokens=False).ids
+            decoded = official.decode(ids, skip_special_tokens=False)
+            if got["ids"] != ids or got["decoded"] != decoded:
+                bad += 1
+                if bad <= 10:
+                    print(folder, json.dumps(row), "\n  got", got, "\n want", ids, json.dumps(decoded))
+        print(f"{folder}: {count} texts, {bad} differences so far")
+    return bad
+
+
+def random_expression(rng, depth=0):
+    leaves = ["n", "x", "s", "u", "quote", "d", "l", "words", "empty", "none", "f", "json", "missing", "true", "1", "0", "-3", "2.5",
+              "'ab'", "''", "[1, 2]", "{'a': 1}", "messages", "messages[1]", "messages[0].content", "d.a", "l[0]", "'%s'", "range(3)"]
+    if depth > 3 or rng.random() < 0.25:
+        return rng.choice(leaves)
+    e = lambda: random_expression(rng, depth + 1)
+    kind = rng.randrange(12)
+    if kind == 0:
+        return f"({e()} {rng.choice(['+', '-', '*', '/', '//', '%', '~', '==', '!=', '<', '<=', 'and', 'or', 'in', 'not in'])} {e()})"
+    if kind == 1:
+        return f"(not {e()})"
+    if kind == 2:
+        return f"({e()} if {e()} else {e()})"
+    if kind == 3:
+        return f"({e()})[{e()}]"
+    if kind == 4:
+        return f"({e()})[{rng.choice(['', '1', '-2'])}:{rng.choice(['', '2', '-1', '9'])}{rng.choice(['', ':', ':-1', ':2'])}]"
+    if kind == 5:
+        return f"({e()}).{rng.choice(['role', 'content', 'a', 'x', '0'])}"
+    if kind in (6, 7, 8):
+        return f"({e()})|" + rng.choice(["upper", "lower", "title", "capitalize", "length", "list", "first", "last", "join(',')", "tojson", "trim", "int",
+                                         "float", "string", "default('q')", "default('q', true)", "reverse|list", "unique|list", "sort", "sum", "max", "min",
+                                         "abs", "round", "replace('l', 'LL')", "indent", "tojson(indent=1)", "map('string')|list", "select|list", "batch(2)|list",
+                                         "map(attribute='role')|list", "selectattr('role')|list", "items|list", "dictsort", "wordcount", "center(9)", "e"])
+    if kind == 9:
+        return f"({e()} is {rng.choice(['', 'not '])}{rng.choice(['defined', 'none', 'string', 'mapping', 'iterable', 'sequence', 'number', 'integer', 'float', 'boolean', 'true', 'odd'])})"
+    if kind == 10:
+        return f"({e()}).{rng.choice(['strip()', 'upper()', 'split()', 'items()|list', 'keys()|list', 'get(1)', 'split(1)', 'title()', 'splitlines()', 'count(1)', 'isdigit()', 'swapcase()'])}"
+    return f"[{e()}, {e()}]"
+
+
+def random_template(rng):
+    out = []
+    for _ in range(rng.randrange(1, 5)):
+        kind = rng.randrange(8)
+        e = random_expression(rng)
+        sign = lambda: rng.choice(["", "", "-", "+"])
+        space = rng.choice(["", " ", "\n", "\n  ", " \n"])
+        if kind < 3:
+            out.append("{{" + rng.choice(["", "-"]) + f" {e} " + rng.choice(["", "-"]) + "}}" + space)
+        elif kind == 3:
+            out.append("{%" + sign() + f" if {e} " + sign() + "%}" + space + "yes{% else %}no" + space + "{%" + sign() + " endif %}")
+        elif kind == 4:
+            out.append("{%" + sign() + f" for a in {e} " + sign() + "%}" + space + "{{ a }}{{ loop.index }}{% if loop.index > 5 %}{% break %}{% endif %}{% endfor %}" + space)
+        elif kind == 5:
+            out.append("{% set n = " + e + " %}" + space)
+        elif kind == 6:
+            out.append("{% macro m(a, b=1) %}" + space + "<{{ a }}|{{ " + e + " }}>{% endmacro %}{{ m(2) }}")
+        else:
+            out.append(space + "{#" + rng.choice(["", "-"]) + " c " + rng.choice(["", "-"]) + "#}" + space)
+    return "".join(out)
+
+
+def compare_templates(binary, count, seed):
+    env = make_template_cases.environment()
+    context = make_template_cases.CONTEXT
+    rng = random.Random(seed)
+    rows = [{"template": random_template(rng), "context": context} for _ in range(count)]
+    bad = 0
+    for row, got in zip(rows, ask([binary, "render"], rows)):
+        try:
+            want = {"text": env.from_string(row["template"]).render(**context)}
+        except Exception as e:
+            want = {"error": type(e).__name__}
+        if "text" in want and (" at 0x" in want["text"] or "range(" in want["text"]):
+            continue  # Python's addresses and its way to print a range
+        if got.get("text") != want.get("text") or ("error" in got) != ("error" in want):
+            bad += 1
+            if bad <= 20:
+                print(json.dumps(row["template"]), "\n  got", got, "\n want", want)
+    print(f"{count} templates, {bad} differences")
+    return bad
+
+
+def compare_speed(binary, folder, file):
+    from tokenizers import Tokenizer
+
+    # Processor time on both sides, one thread each.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    ours = json.loads(subprocess.run([binary, "speed", folder, file], stdout=subprocess.PIPE, check=True).stdout)
+    start = time.process_time()
+    official = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    load = time.process_time() - start
+    texts = [json.loads(line)["text"] for line in open(file)]
+    size = sum(len(t.encode()) for t in texts)
+    best, tokens = 1e9, 0
+    for _ in range(3):
+        start = time.process_time()
+        tokens = sum(len(official.encode(t, add_special_tokens=False).ids) for t in texts)
+        best = min(best, time.process_time() - start)
+    print("ours    ", ours)
+    print("official", {"load_s": load, "MB_per_s": size / best / 1e6, "tokens": tokens, "M_tokens_per_s": tokens / best / 1e6})
+    print(f"ratio {ours['MB_per_s'] / (size / best / 1e6):.1f}")
+    return int(ours["tokens"] != tokens)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("what", choices=["tokens", "templates", "speed"])
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=1)
+    a = parser.parse_args()
+    binary = driver(a.build)
+    if a.what == "tokens":
+        bad = compare_tokens(binary, a.paths, a.count, a.seed)
+    elif a.what == "templates":
+        bad = compare_templates(binary, a.count, a.seed)
+    else:
+        bad = compare_speed(binary, *a.paths)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
