@@ -9,8 +9,8 @@
 
 namespace glmtune::ops {
 
-// out[m, n] = alpha · Σ_k a[m, k] b[k, n] + beta · c[m, n], or out +=… with c = out. Element strides
-// for both dimensions of a and b (one of each pair is 1), row strides for out and c.
+// out[m, n] = alpha · Σ_k a[m, k] b[k, n] + beta · c[m, n], or out +=… with c = out. Element
+// strides for both dimensions of a and b (one of each pair is 1), row strides for out and c.
 template <class In, class Out>
 struct Gemm {
   std::int64_t M = 0, N = 0, K = 0;

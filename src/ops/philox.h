@@ -15,11 +15,9 @@ struct Philox {
   std::uint32_t word[4];
 };
 
-GLMTUNE_HOST_DEVICE inline Philox philox(std::uint64_t key, std::uint64_t low,
-                                         std::uint64_t high) {
+GLMTUNE_HOST_DEVICE inline Philox philox(std::uint64_t key, std::uint64_t low, std::uint64_t high) {
   std::uint32_t c0 = static_cast<std::uint32_t>(low), c1 = static_cast<std::uint32_t>(low >> 32);
-  std::uint32_t c2 = static_cast<std::uint32_t>(high),
-                c3 = static_cast<std::uint32_t>(high >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(high), c3 = static_cast<std::uint32_t>(high >> 32);
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53u} * c0, b = std::uint64_t{0xCD9E8D57u} * c2;
