@@ -66,7 +66,8 @@ DictObject::Items merged(Heap& heap, const Args& args) {
       for (const auto& [k, v] : from.dict().items) set(k, v);
       continue;
     }
-    for (const Val& pair : elements(heap, from)->items) {
+    const auto all = elements(heap, from);
+    for (const Val& pair : all->items) {
       const auto both = elements(heap, pair);
       if (both->items.size() != 2) raise("ValueError", "dict() needs pairs");
       set(both->items[0], both->items[1]);

@@ -87,7 +87,8 @@ Val sort(Runtime& rt, const Val& v, const Args& args) {
                                     : std::vector<Val>{*path};
   }
   std::vector<std::pair<Val, Val>> keyed;
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     // Keys are compared as lists: two missing attributes are equal, not an error.
     std::vector<Val> keys;
     for (const Val& path : paths) keys.push_back(key_of(rt, x, &path, !p.flag(1, false)));
@@ -120,7 +121,8 @@ Val dictsort(Runtime& rt, const Val& v, const Args& args) {
 Val unique(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "unique", {"case_sensitive", "attribute"});
   std::vector<Val> keys, out;
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     Val key = key_of(rt, x, p.given(1), !p.flag(0, false));
     const bool seen = std::any_of(keys.begin(), keys.end(),
                                   [&](const Val& k) { return equals(rt.heap, k, key); });
@@ -153,7 +155,8 @@ Val extreme(Runtime& rt, const Val& v, const Args& args) {
 Val sum(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "sum", {"attribute", "start"});
   Val total = p[1] != nullptr ? *p[1] : integer(0);
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     total = binary(rt.heap, '+', total, p.given(0) != nullptr ? look_up(rt, x, *p.given(0)) : x);
   }
   return total;
@@ -174,7 +177,8 @@ Val map(Runtime& rt, const Val& v, const Args& args) {
       args.positional.empty() && !args.named.empty() && args.named[0].first == "attribute";
   if (by_attribute) {
     Parameters p(args, "map", {"attribute", "default"});
-    for (const Val& x : elements(rt.heap, v)->items) {
+    const auto all = elements(rt.heap, v);
+    for (const Val& x : all->items) {
       Val found = look_up(rt, x, p.required(0));
       out.push_back(found.is(Kind::kUndefined) && p[1] != nullptr ? *p[1] : std::move(found));
     }
@@ -183,7 +187,8 @@ Val map(Runtime& rt, const Val& v, const Args& args) {
       raise("FilterArgumentError", "map requires a filter argument");
     }
     const Args rest = rest_of(args, 1);
-    for (const Val& x : elements(rt.heap, v)->items) {
+    const auto all = elements(rt.heap, v);
+    for (const Val& x : all->items) {
       out.push_back(apply_filter(rt, args.positional[0].string().text, x, rest));
     }
   }
@@ -198,7 +203,8 @@ Val choose(Runtime& rt, const Val& v, const Args& args, bool keep, bool by_attri
   const bool tested = args.positional.size() > skip;
   const Args rest = rest_of(args, skip + 1);
   std::vector<Val> out;
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     const Val subject = by_attribute ? look_up(rt, x, args.positional[0]) : x;
     const bool passes =
         tested
@@ -227,7 +233,8 @@ Val batch(Runtime& rt, const Val& v, const Args& args) {
   if (size < 1) raise("ValueError", "batch: the size must be positive");
   std::vector<Val> out, line;
   const auto close = [&] { out.push_back(list(rt.heap, std::exchange(line, {}))); };
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     if (static_cast<std::int64_t>(line.size()) == size) close();
     line.push_back(x);
   }
@@ -266,7 +273,8 @@ Val slice_filter(Runtime& rt, const Val& v, const Args& args) {
 Val groupby(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "groupby", {"attribute", "default", "case_sensitive"});
   std::vector<std::pair<Val, Val>> keyed;
-  for (const Val& x : elements(rt.heap, v)->items) {
+  const auto all = elements(rt.heap, v);
+  for (const Val& x : all->items) {
     Val key = look_up(rt, x, p.required(0));
     if (key.is(Kind::kUndefined) && p.given(1) != nullptr) key = *p[1];
     keyed.emplace_back(key_of(rt, key, nullptr, !p.flag(2, false)), x);
