@@ -26,12 +26,14 @@ int run(const CheckCommand& command) {
   const std::string& path = command.recipe.recipe;
   const train::RecipeFile file = train::read_recipe(path, command.recipe.overrides, environment);
   const std::optional<ModelFacts> model = model_facts(file.recipe);
-  const CheckReport report{.recipe_path = path,
-                           .file = file,
-                           .model = model,
-                           .data = data_facts(file.recipe),
-                           .plan = train::plan_recipe(file.recipe, model ? &model->config : nullptr,
-                                                      command.world_size, ci_nodes(file.checked))};
+  CheckReport report{.recipe_path = path,
+                     .file = file,
+                     .model = model,
+                     .data = data_facts(file.recipe),
+                     .plan = train::plan_recipe(file.recipe, model ? &model->config : nullptr,
+                                                command.world_size, ci_nodes(file.checked)),
+                     .memory = {},
+                     .row_tokens = 0};
   // For a world that was asked for, a conflict is an error; for a guessed one it is only said.
   if (command.world_size && !report.plan.conflicts.empty()) {
     std::string lines;
@@ -39,6 +41,7 @@ int run(const CheckCommand& command) {
       lines += (lines.empty() ? "" : "\n") + conflict;
     fail(cat(path, ": ", lines));
   }
+  estimate(report);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   if (command.json) {
     std::cout << io::to_json(to_value(report), {.indent = 1}) << "\n";

@@ -18,7 +18,7 @@ std::string grouped(std::int64_t n) {
   return out;
 }
 
-std::string gib(std::int64_t bytes) {
+std::string gib(std::uint64_t bytes) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.2f GiB", static_cast<double>(bytes) / (1LL << 30));
   return buffer;
@@ -50,15 +50,13 @@ const char* style_name(train::DecayStyle style) {
   return "";
 }
 
-// Bytes of weight, gradient and optimizer state for one parameter.
-std::int64_t state_bytes_per_parameter(const train::OptimizerSettings& optimizer, DType dtype) {
-  const auto weight = static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t gradient = std::max<std::int64_t>(weight, 4);
-  if (optimizer.master_weights == train::MasterWeights::kBf16)
-    return weight + gradient + static_cast<std::int64_t>(size_of(optimizer.exp_avg_dtype)) +
-           static_cast<std::int64_t>(size_of(optimizer.exp_avg_sq_dtype));
-  // fp32 master: weight and remainder make four bytes.
-  return 4 * std::max<std::int64_t>(weight, 4);
+std::string memory_text(const CheckReport& r) {
+  const train::MemoryEstimate& m = *r.memory;
+  std::string out = cat("a rank: weights ", gib(m.weights), ", gradients ", gib(m.gradients),
+                        ", optimizer ", gib(m.optimizer));
+  if (r.row_tokens == 0) return out + "; activations depend on the longest sample";
+  return cat(out, ", activations ", gib(m.saved + m.scratch), " for a row of ", r.row_tokens,
+             " tokens; in all ", gib(m.total()));
 }
 
 std::string mesh_text(const train::RecipePlan& p) {
@@ -95,18 +93,6 @@ std::string optimizer_text(const train::Recipe& recipe) {
 
 }  // namespace
 
-std::optional<std::int64_t> CheckReport::state_bytes() const {
-  if (!model) return std::nullopt;
-  const train::Recipe& recipe = file.recipe;
-  const DType dtype = recipe.model.torch_dtype.value_or(model->config.dtype.value_or(DType::kBF16));
-  const std::int64_t per_parameter = state_bytes_per_parameter(recipe.optimizer, dtype);
-  const std::int64_t dense_ranks =
-      std::max<std::int64_t>(plan.pp * plan.dp / plan.dp_replicate * plan.cp, 1);
-  const std::int64_t expert_ranks = std::max<std::int64_t>(plan.pp * plan.ep * plan.ep_shard, 1);
-  const std::int64_t dense = (model->parameters - model->routed_experts) / dense_ranks;
-  return (dense + model->routed_experts / expert_ranks) * per_parameter;
-}
-
 std::string to_text(const CheckReport& r) {
   const train::Recipe& recipe = r.file.recipe;
   std::string out = r.recipe_path + "\n";
@@ -135,10 +121,7 @@ std::string to_text(const CheckReport& r) {
   for (const DataFacts& data : r.data)
     line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
                      data.found));
-  if (const auto bytes = r.state_bytes())
-    line("memory", cat(gib(*bytes),
-                       " a rank for weights, gradients and optimizer state; "
-                       "activations come on top"));
+  if (r.memory) line("memory", memory_text(r));
   for (const std::string& note : r.plan.notes) line("note", note);
   for (const std::string& conflict : r.plan.conflicts) line("conflict", conflict);
   out += "\nkeys\n";
@@ -182,7 +165,15 @@ io::Value to_value(const CheckReport& r) {
   out.set("check.schedule.tokens_per_step", p.tokens_per_step);
   io::Value::Array stages(p.stage_layers.begin(), p.stage_layers.end());
   out.set("check.pipeline.stage_layers", std::move(stages));
-  if (const auto bytes = r.state_bytes()) out.set("check.memory.state_bytes_per_rank", *bytes);
+  if (r.memory) {
+    const auto bytes = [](std::uint64_t n) { return io::Value(static_cast<std::int64_t>(n)); };
+    out.set("check.memory.weights", bytes(r.memory->weights));
+    out.set("check.memory.gradients", bytes(r.memory->gradients));
+    out.set("check.memory.optimizer", bytes(r.memory->optimizer));
+    out.set("check.memory.row_tokens", r.row_tokens);
+    out.set("check.memory.saved", bytes(r.row_tokens > 0 ? r.memory->saved : 0));
+    out.set("check.memory.scratch", bytes(r.row_tokens > 0 ? r.memory->scratch : 0));
+  }
   io::Value::Array data;
   for (const DataFacts& facts : r.data)
     data.emplace_back(io::Value::Object{{"key", facts.key},

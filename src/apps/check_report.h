@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/glm_config.h"
+#include "train/memory_estimate.h"
 #include "train/recipe_file.h"
 #include "train/recipe_plan.h"
 
@@ -40,10 +41,12 @@ struct CheckReport {
   std::vector<DataFacts> data;
   train::RecipePlan plan;
 
-  // Weights, gradients and optimizer state of one rank, mean over pipeline stages; activations
-  // come on top. None without a model.
-  std::optional<std::int64_t> state_bytes() const;
+  std::optional<train::MemoryEstimate> memory;  // of one rank; none without a model
+  std::int64_t row_tokens = 0;                  // of the micro-batch it is for; 0: unknown
 };
+
+// Fills in memory and row_tokens.
+void estimate(CheckReport& report);
 
 std::string to_text(const CheckReport& report);
 // Every key of the recipe by its dotted name, then check.* for the rest.

@@ -1,0 +1,46 @@
+// The dry run of `glmtune check`.
+#include "apps/check_report.h"
+
+namespace glmtune::apps {
+namespace {
+
+// Tokens of one sample; 0 where only the data know.
+std::int64_t sample_tokens(const train::DatasetEntry& entry) {
+  if (entry.packing.packed_sequence_size > 0) return entry.packing.packed_sequence_size;
+  return std::visit(
+      [](const auto& settings) -> std::int64_t {
+        if constexpr (requires { settings.seq_length; }) return settings.seq_length.value_or(0);
+        if constexpr (requires { settings.seq_len; }) return settings.seq_len;
+        return 0;
+      },
+      entry.settings);
+}
+
+// What the weights are in memory: FP8 becomes bf16, F16 float32.
+DType weight_type(const train::Recipe& recipe, const models::GlmConfig& config) {
+  if (recipe.model.torch_dtype) return *recipe.model.torch_dtype;
+  const DType dtype = config.dtype.value_or(DType::kBF16);
+  return dtype == DType::kF16 ? DType::kF32 : dtype;
+}
+
+}  // namespace
+
+void estimate(CheckReport& report) {
+  if (!report.model || !report.plan.conflicts.empty()) return;
+  const train::Recipe& recipe = report.file.recipe;
+  const train::RecipePlan& plan = report.plan;
+  const bool pipeline = plan.pp > 1 && recipe.distributed.pipeline;
+  const std::int64_t samples = pipeline ? recipe.distributed.pipeline->microbatch_size
+                                        : recipe.step_scheduler.local_batch_size;
+  report.row_tokens = sample_tokens(recipe.dataset) * samples;
+  const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
+                                 .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
+                                 .pipeline_stages = plan.pp,
+                                 .context_ranks = plan.cp};
+  const Device target = plan.world_size > 1 ? Device::kCuda : Device::kCpu;
+  report.memory = train::estimate_memory(
+      report.model->config, recipe, weight_type(recipe, report.model->config),
+      report.row_tokens > 0 ? report.row_tokens : 1, shares, target);
+}
+
+}  // namespace glmtune::apps
