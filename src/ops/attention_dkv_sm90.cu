@@ -11,7 +11,7 @@
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
 #include "ops/attention_backward_sm90.cuh"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 
 namespace glmtune::ops::sm90 {
 namespace {

@@ -5,7 +5,7 @@
 // have two stages, values one: a value tile is free again before the step's exponentials.
 #include "cuda/check.h"
 #include "ops/attention_backward_sm90.cuh"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 
 namespace glmtune::ops::sm90 {
 namespace {

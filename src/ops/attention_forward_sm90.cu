@@ -6,7 +6,7 @@
 // step runs, it computes the softmax of the next. Blocks are persistent.
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 #include "ops/attention_sm90.cuh"
 
 namespace glmtune::ops::sm90 {

@@ -1,7 +1,7 @@
 // Launches of the generic attention kernels for both forms.
 #include "cuda/check.h"
 #include "ops/attention.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 #include "ops/attention_generic.cuh"
 
 namespace glmtune::ops::generic {

@@ -7,7 +7,7 @@
 #include "cuda/sm90.cuh"
 #include "cuda/sm90_wgmma.cuh"
 #include "cuda/tensor_map.h"
-#include "ops/indexer_cuda.h"
+#include "ops/indexer_cuda.cuh"
 
 namespace glmtune::ops::sm90 {
 

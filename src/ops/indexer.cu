@@ -3,7 +3,7 @@
 
 #include "cuda/check.h"
 #include "ops/indexer.h"
-#include "ops/indexer_cuda.h"
+#include "ops/indexer_cuda.cuh"
 
 namespace glmtune::ops {
 namespace {

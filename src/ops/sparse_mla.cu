@@ -2,7 +2,7 @@
 // sizes, the generic kernels for everything else.
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 
 namespace glmtune::ops {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 #include "ops/sparse_mla_sm90.cuh"
 #include "ops/sparse_mla_sm90.h"
 

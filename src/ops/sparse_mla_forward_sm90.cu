@@ -6,7 +6,7 @@
 // columns.
 #include "cuda/check.h"
 #include "cuda/tensor_map.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_cuda.cuh"
 #include "ops/sparse_mla_sm90.cuh"
 
 namespace glmtune::ops::sm90 {

@@ -330,9 +330,8 @@ class Run {
 
   models::SaveReport export_model(const std::string& folder) {
     fs::create_directories(fs::path(folder).parent_path());
-    return checkpoint_->save(
-        folder, all_parameters(engine_->model()),
-        {.dtype = recipe_.model.torch_dtype, .stream = engine_->context().stream});
+    return checkpoint_->save(folder, all_parameters(engine_->model()),
+                             {.dtype = {}, .stream = engine_->context().stream});
   }
 
   static std::string losses_json(const StepResult& step,
