@@ -22,19 +22,17 @@ constexpr int kThreads = 384;
 constexpr int kPanel = kRows * 128;
 constexpr int kBytes = 4 * kPanel;  // one operand's tile
 constexpr int kExchangeBytes = 128 * 64;
-constexpr int kStatBytes = kRows * 4;
+// Named barriers of the exchange's two buffers.
+constexpr int kExchangeFull = 3, kExchangeEmpty = 5;
 constexpr int kKeyOffset = 0, kValueOffset = kBytes, kQueryOffset = 2 * kBytes,
               kGradientOffset = kQueryOffset + kStages * kBytes,
               kExchangeOffset = kGradientOffset + kStages * kBytes,
-              kLseOffset = kExchangeOffset + 2 * kExchangeBytes,
-              kDeltaOffset = kLseOffset + kStages * kStatBytes,
-              kBarrierOffset = kDeltaOffset + kStages * kStatBytes,
+              kBarrierOffset = kExchangeOffset + 2 * kExchangeBytes,
               kSharedBytes = kBarrierOffset + 256 + 1024;
 
 struct Barriers {
   std::uint64_t k_full, k_empty, v_full, v_empty;
   std::uint64_t q_full[kStages], q_empty[kStages], g_full[kStages], g_empty[kStages];
-  std::uint64_t p_full[2], p_empty[2];
   ItemQueue queue;
 };
 static_assert(sizeof(Barriers) <= 256);
@@ -64,24 +62,19 @@ __device__ __forceinline__ void produce(const BackwardArguments& a, const Backwa
       load_keys(smem + kKeyOffset, kPanel, maps, &bar.k_full, h, key);
       for (int n = 0; n < item.steps; ++n) {
         const int query = item.row + n * kRows;
-        const std::int64_t stat = h * a.padded_rows + item.padded + query;
         mbarrier_wait(&bar.q_empty[ring.stage], ring.phase ^ 1);
-        mbarrier_arrive_expect(&bar.q_full[ring.stage], kBytes + kStatBytes);
+        mbarrier_arrive_expect(&bar.q_full[ring.stage], kBytes);
         load_head(smem + kQueryOffset + ring.stage * kBytes, kPanel, maps.q,
                   &bar.q_full[ring.stage], h, item.begin + query);
-        bulk_load(smem + kLseOffset + ring.stage * kStatBytes, a.lse + stat, kStatBytes,
-                  &bar.q_full[ring.stage]);
         if (n == 0) {
           mbarrier_wait(&bar.v_empty, phase ^ 1);
           mbarrier_arrive_expect(&bar.v_full, kBytes);
           load_head(smem + kValueOffset, kPanel, maps.v, &bar.v_full, h, key);
         }
         mbarrier_wait(&bar.g_empty[ring.stage], ring.phase ^ 1);
-        mbarrier_arrive_expect(&bar.g_full[ring.stage], kBytes + kStatBytes);
+        mbarrier_arrive_expect(&bar.g_full[ring.stage], kBytes);
         load_head(smem + kGradientOffset + ring.stage * kBytes, kPanel, maps.dout,
                   &bar.g_full[ring.stage], h, item.begin + query);
-        bulk_load(smem + kDeltaOffset + ring.stage * kStatBytes, a.delta + stat, kStatBytes,
-                  &bar.g_full[ring.stage]);
         ring.next();
       }
       phase ^= 1;
@@ -101,6 +94,30 @@ __device__ __forceinline__ void clear_tail(const Item& item, int n, char* smem, 
   zero_tail(smem + kGradientOffset + stage * kBytes, kPanel, rows, kRows, barrier);
 }
 
+// What the lane needs of `values` [padded rows] for the 64 queries of a step: its 16 columns'.
+__device__ __forceinline__ void load_columns(float2 (&x)[8], const BackwardArguments& a,
+                                             const float* values, const Item& item, int h, int n) {
+  const float* from =
+      values + h * a.padded_rows + item.padded + item.row + n * kRows + 2 * (threadIdx.x % 4);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) x[j] = __ldg(reinterpret_cast<const float2*>(from + 8 * j));
+}
+
+// The lane's column words of the selection, shifted to its keys' bits: the word of a query that
+// holds this warp's 16 keys.
+__device__ __forceinline__ void load_bits(std::uint32_t (&bits)[16], const BackwardArguments& a,
+                                          const Item& item, int n) {
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int word = item.row / 32 + warp / 2;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    const int query = item.row + n * kRows + 8 * (j / 2) + 2 * (lane % 4) + j % 2;
+    bits[j] = query < item.length && word < a.mask_words
+                  ? __ldg(a.mask + (item.begin + query) * a.mask_row + word)
+                  : 0;
+  }
+}
+
 template <bool kMask>
 __device__ __forceinline__ void make_values(const BackwardArguments& a, char* smem, Barriers& bar) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -112,13 +129,18 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
   float dv[128];
   float s[32];
   std::uint32_t p[4][4];
+  std::uint32_t bits[16];
+  const int shift = warp % 2 * 16 + lane / 4;
   for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
     const int key = item.row;
+    if constexpr (kMask) load_bits(bits, a, item, 0);
     for (int h = item.head; h < item.head + a.group; ++h) {
 #pragma unroll
       for (float& x : dv) x = 0;
       mbarrier_wait(&bar.k_full, phase);
       for (int n = 0; n < item.steps; ++n) {
+        float2 lse[8];
+        load_columns(lse, a, a.lse, item, h, n);
         clear_tail(item, n, smem, ring.stage, bar, ring.phase, 1);
         mbarrier_wait(&bar.q_full[ring.stage], ring.phase);
         wgmma_pin(s);
@@ -126,40 +148,28 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
         multiply_rows<64>(s, smem + kKeyOffset, kPanel, smem + kQueryOffset + ring.stage * kBytes,
                           kPanel);
         wgmma_commit();
-        const float* lse = reinterpret_cast<float*>(smem + kLseOffset + ring.stage * kStatBytes);
-        std::uint32_t bits[16];
-        if constexpr (kMask) {
-          // A query's word that holds this warp's 16 keys.
-#pragma unroll
-          for (int j = 0; j < 16; ++j) {
-            const int query = key + n * kRows + 8 * (j / 2) + c + j % 2;
-            const int word = key / 32 + warp / 2;
-            bits[j] = query < item.length && word < a.mask_words
-                          ? __ldg(a.mask + (item.begin + query) * a.mask_row + word) >>
-                                (warp % 2 * 16 + lane / 4)
-                          : 0;
-          }
-        }
         wgmma_wait<0>();
         wgmma_pin(s);
         if (n == item.steps - 1) release(&bar.k_empty);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float2 l = *reinterpret_cast<const float2*>(lse + 8 * j + c);
 #pragma unroll
           for (int e = 0; e < 2; ++e)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
               float& x = s[4 * j + 2 * half + e];
-              x = exp2_fast(fmaf(x, a.scale_log2, e == 0 ? -l.x : -l.y));
+              x = exp2_fast(fmaf(x, a.scale_log2, e == 0 ? -lse[j].x : -lse[j].y));
               bool seen = n > 0 || 8 * j + c + e >= r + 8 * half;
-              if constexpr (kMask) seen = seen && ((bits[2 * j + e] >> (8 * half)) & 1u) != 0;
+              if constexpr (kMask)
+                seen = seen && ((bits[2 * j + e] >> (shift + 8 * half)) & 1u) != 0;
               if (!seen) x = 0;
             }
         }
         release(&bar.q_empty[ring.stage]);
+        // The next step's selection, a step ahead of its use.
+        if constexpr (kMask) load_bits(bits, a, item, n + 1 < item.steps ? n + 1 : 0);
         // Half floats to the other warpgroup, same lane, same places.
-        mbarrier_wait(&bar.p_empty[exchange.stage], exchange.phase ^ 1);
+        named_barrier_sync(kExchangeEmpty + exchange.stage, 256);
         uint4* out =
             reinterpret_cast<uint4*>(smem + kExchangeOffset + exchange.stage * kExchangeBytes) +
             threadIdx.x % 128;
@@ -173,8 +183,7 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
           }
           out[k * 128] = make_uint4(half[0], half[1], half[2], half[3]);
         }
-        __syncwarp();
-        release(&bar.p_full[exchange.stage]);
+        named_barrier_arrive(kExchangeFull + exchange.stage, 256);
         exchange.next();
         pack_weights<64>(p, s);
         mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
@@ -193,6 +202,7 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
                     key + r + 8 < item.length ? row + 8 * a.dv_row : nullptr);
     }
   }
+  for (int i = 0; i < 2; ++i) named_barrier_sync(kExchangeEmpty + i, 256);
 }
 
 __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem, Barriers& bar) {
@@ -205,6 +215,7 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
   float dk[128];
   float s[32];
   std::uint32_t p[4][4];
+  for (int i = 0; i < 2; ++i) named_barrier_arrive(kExchangeEmpty + i, 256);
   for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
     const int key = item.row;
 #pragma unroll
@@ -214,6 +225,8 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
       for (int x = 0; x < 96; ++x) dk[x] = 0;
       mbarrier_wait(&bar.v_full, phase);
       for (int n = 0; n < item.steps; ++n) {
+        float2 delta[8];
+        load_columns(delta, a, a.delta, item, h, n);
         clear_tail(item, n, smem, ring.stage, bar, ring.phase, 2);
         mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
         wgmma_pin(s);
@@ -224,9 +237,7 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
         wgmma_wait<0>();
         wgmma_pin(s);
         if (n == item.steps - 1) release(&bar.v_empty);
-        const float* delta =
-            reinterpret_cast<float*>(smem + kDeltaOffset + ring.stage * kStatBytes);
-        mbarrier_wait(&bar.p_full[exchange.stage], exchange.phase);
+        named_barrier_sync(kExchangeFull + exchange.stage, 256);
         const uint4* in = reinterpret_cast<const uint4*>(smem + kExchangeOffset +
                                                          exchange.stage * kExchangeBytes) +
                           threadIdx.x % 128;
@@ -238,13 +249,11 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
           for (int x = 0; x < 4; ++x) {
             const float2 weight = __half22float2(*reinterpret_cast<const __half2*>(&word[x]));
             const int j = 2 * k + x / 2, d = 8 * k + 2 * x;
-            const float2 l = *reinterpret_cast<const float2*>(delta + 8 * j + c);
-            s[d] = weight.x == 0 ? 0.0f : weight.x * (s[d] - l.x);
-            s[d + 1] = weight.y == 0 ? 0.0f : weight.y * (s[d + 1] - l.y);
+            s[d] = weight.x == 0 ? 0.0f : weight.x * (s[d] - delta[j].x);
+            s[d + 1] = weight.y == 0 ? 0.0f : weight.y * (s[d + 1] - delta[j].y);
           }
         }
-        __syncwarp();
-        release(&bar.p_empty[exchange.stage]);
+        named_barrier_arrive(kExchangeEmpty + exchange.stage, 256);
         release(&bar.g_empty[ring.stage]);
         exchange.next();
         pack_weights<64>(p, s);
@@ -294,8 +303,6 @@ __global__ void __launch_bounds__(kThreads, 1)
       mbarrier_init(&bar.g_full[i], 1);
       mbarrier_init(&bar.q_empty[i], 8);
       mbarrier_init(&bar.g_empty[i], 8);
-      mbarrier_init(&bar.p_full[i], 4);
-      mbarrier_init(&bar.p_empty[i], 4);
     }
     fence_mbarrier_init();
   }

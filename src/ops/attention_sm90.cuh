@@ -171,7 +171,7 @@ struct Ring {
   }
 };
 
-// A warp gives a buffer back.
+// A warp gives back a buffer that its matrix instructions read.
 __device__ __forceinline__ void release(std::uint64_t* bar) {
   if (threadIdx.x % 32 == 0) mbarrier_arrive(bar);
 }
@@ -190,7 +190,7 @@ struct ItemQueue {
   __device__ __forceinline__ void init() {
     for (int i = 0; i < 2; ++i) {
       mbarrier_init(&full[i], 1);
-      mbarrier_init(&empty[i], 8);
+      mbarrier_init(&empty[i], 256);
     }
   }
   __device__ __forceinline__ void push(Ring<2>& ring, const Item& item) {
@@ -202,8 +202,7 @@ struct ItemQueue {
   __device__ __forceinline__ Item pop(Ring<2>& ring) {
     mbarrier_wait(&full[ring.stage], ring.phase);
     const Item item = items[ring.stage];
-    __syncwarp();
-    release(&empty[ring.stage]);
+    mbarrier_arrive(&empty[ring.stage]);
     ring.next();
     return item;
   }
