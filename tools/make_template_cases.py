@@ -101,7 +101,7 @@ l|sort words|sort words|sort(case_sensitive=true) l|sort(reverse=true) messages|
 l|reverse|list s|reverse words|unique|list ["a","A"]|unique|list l|min l|max words|min words|max empty|max
 l|map('string')|list messages|map(attribute='role')|list messages|map(attribute='zz',default='-')|list words|map('upper')|join words|map('replace','a','_')|list
 l|select('odd')|list l|reject('odd')|list l|select|list messages|selectattr('role','equalto','user')|list|length messages|rejectattr('content')|list|length messages|selectattr('role','in',['user','tool'])|map(attribute='role')|list messages|selectattr('tool_calls','defined')|list|length l|select('>',1)|list
-u|map('string')|list s|map('upper')|list s|select|list s|unique|list u|sort s|batch(3)|list s|max s|slice(3)|list s|groupby(0)|list d|map('upper')|list
+missing|int missing|float none|map('string')|list 0|select|list n[1:] x[:2] d[1:2] 5|indent u|map('string')|list s|map('upper')|list s|select|list s|unique|list u|sort s|batch(3)|list s|max s|slice(3)|list s|groupby(0)|list d|map('upper')|list
 l|batch(2)|list l|batch(2,'-')|list l|slice(2)|list l|slice(2,'x')|list messages|groupby('role')|map('first')|list
 s|trim "~a~"|trim 'xax'|trim('x') s|replace('o','0') 5|replace('5','6') s|wordcount s|center(20) s|truncate(9,true) s|truncate(9) s|truncate(20) s|truncate(8,true,'.',0)
 '3.7'|int '3'|int 'z'|int 'z'|int(9) '0x1f'|int(base=16) x|int '2.5'|float 'z'|float none|int 3|float true|int '~12~'|int

@@ -103,7 +103,10 @@ Val indent(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "indent", {"width", "first", "blank"});
   const bool text_width = p[0] != nullptr && p[0]->is(Kind::kString);
   const Val by = text_width ? *p[0] : repeat(rt.heap, plain_string(&rt.heap, " "), p.integer(0, 4));
-  const Val all = to_string(rt.heap, text_of(v));
+  if (!text_of(v).is(Kind::kString)) {
+    raise("TypeError", cat("indent needs a string, found ", type_name(v)));
+  }
+  const Val& all = v;
   const auto lines = split_lines(rt.heap, all, false);
   const std::string& text = all.string().text;
   TextBuilder out(rt.heap);
@@ -202,6 +205,7 @@ std::string stripped(Runtime& rt, const Val& v) {
 
 Val int_filter(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "int", {"default", "base"});
+  if (v.is(Kind::kUndefined)) undefined_error(v);
   const auto base = static_cast<int>(p.integer(1, 10));
   if (base != 0 && (base < 2 || base > 36)) raise("ValueError", "int(base) must be 2 to 36");
   double d = 0;
@@ -222,6 +226,7 @@ Val int_filter(Runtime& rt, const Val& v, const Args& args) {
 
 Val float_filter(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "float", {"default"});
+  if (v.is(Kind::kUndefined)) undefined_error(v);
   double d = 0;
   if (v.is_number()) return number(as_double(v));
   if (v.is(Kind::kString) && read_float(stripped(rt, v), d)) return number(d);

@@ -213,7 +213,7 @@ Val slice(Heap& heap, const Val& object, const Val* start, const Val* stop, cons
   const bool is_string = object.is(Kind::kString);
   if (object.is(Kind::kUndefined)) undefined_error(object);
   if (!is_string && !object.is(Kind::kList) && !object.is(Kind::kTuple)) {
-    return undefined(described(object) + " cannot be sliced");
+    raise("TypeError", cat("'", type_name(object), "' object cannot be sliced"));
   }
   const auto given = [](const Val* v) { return v != nullptr && !v->is(Kind::kNone); };
   const std::int64_t step = given(step_value) ? as_int(*step_value, "slice step") : 1;

@@ -173,6 +173,8 @@ Args rest_of(const Args& args, std::size_t from) {
 
 Val map(Runtime& rt, const Val& v, const Args& args) {
   std::vector<Val> out;
+  // Jinja does not even look at what is false, so that `none | map(...)` is empty.
+  if (!truth(v)) return list(rt.heap, std::move(out), Kind::kIterator);
   const bool by_attribute =
       args.positional.empty() && !args.named.empty() && args.named[0].first == "attribute";
   if (by_attribute) {
@@ -203,6 +205,7 @@ Val choose(Runtime& rt, const Val& v, const Args& args, bool keep, bool by_attri
   const bool tested = args.positional.size() > skip;
   const Args rest = rest_of(args, skip + 1);
   std::vector<Val> out;
+  if (!truth(v)) return list(rt.heap, std::move(out), Kind::kIterator);  // as in map
   const auto all = elements(rt.heap, v);
   for (const Val& x : all->items) {
     const Val subject = by_attribute ? look_up(rt, x, args.positional[0]) : x;
