@@ -34,11 +34,12 @@ std::string duration_text(std::optional<double> seconds) {
 
 std::string progress_text(const std::string& what, std::int64_t done, std::int64_t total,
                           const std::string& figures, std::optional<double> eta, int width) {
-  const std::int64_t percent = total > 0 ? done * 100 / total : 100;
-  const auto filled = static_cast<std::size_t>(total > 0 ? done * kBarWidth / total : kBarWidth);
+  const std::int64_t shown = std::clamp<std::int64_t>(done, 0, std::max<std::int64_t>(total, 0));
+  const std::int64_t percent = total > 0 ? shown * 100 / total : 100;
+  const auto filled = static_cast<std::size_t>(total > 0 ? shown * kBarWidth / total : kBarWidth);
   const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '-');
-  std::string line = cat(what, "  ", done, "/", total, "  ", percent, "% [", bar, "]  ", figures,
-                         figures.empty() ? "" : "  ", "ETA ", duration_text(eta));
+  std::string line = cat(what, "  ", done, "/", total, "  ", percent, "% [", bar, "]  ETA ",
+                         duration_text(eta), figures.empty() ? "" : "  ", figures);
   const auto columns = static_cast<std::size_t>(std::max(width - 1, 1));
   if (line.size() > columns) line.resize(columns);
   return line;

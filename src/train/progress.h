@@ -10,8 +10,8 @@ namespace glmtune::train {
 
 // "1:02:03", "2:03"; "?" when nothing is known.
 std::string duration_text(std::optional<double> seconds);
-// "Training  40/100  40% [########------------]  loss 1.2345  lr 1.00e-05  12345 tok/s  ETA 2:03",
-// at most `width` columns.
+// "Training  40/100  40% [########------------]  ETA 2:03  loss 1.2345  lr 1.00e-05  12345 tok/s",
+// cut to less than `width` columns.
 std::string progress_text(const std::string& what, std::int64_t done, std::int64_t total,
                           const std::string& figures, std::optional<double> eta, int width);
 
@@ -25,6 +25,8 @@ class Progress {
 
   // `figures`: "loss 1.2345  12345 tok/s".
   void update(std::int64_t done, const std::string& figures);
+  // For work whose size is known only once it has begun.
+  void set_total(std::int64_t total) { total_ = total; }
   // Seconds left at the pace of the last steps; none before the first one is over.
   std::optional<double> eta() const;
 

@@ -90,7 +90,8 @@ class Run {
     const auto open = [&](const DatasetEntry& entry) {
       Progress progress(cat("Reading ", entry.key), 0, 1, options_.terminal);
       auto source = data.open(entry, [&](std::int64_t done, std::int64_t total) {
-        progress.update(done, cat(done, " of ", total, " rows"));
+        progress.set_total(total);
+        progress.update(done, "rows");
       });
       log_info(cat(entry.key, ":\n", source->summary().text()));
       return source;

@@ -16,9 +16,14 @@ TEST(Progress, SpellsDurations) {
 
 TEST(Progress, ShowsShareFiguresAndTimeLeft) {
   EXPECT_EQ(progress_text("Training", 40, 100, "loss 1.2345", 123, 100),
-            "Training  40/100  40% [########------------]  loss 1.2345  ETA 2:03");
+            "Training  40/100  40% [########------------]  ETA 2:03  loss 1.2345");
   EXPECT_EQ(progress_text("Training", 0, 0, "", std::nullopt, 100),
             "Training  0/0  100% [####################]  ETA ?");
+}
+
+TEST(Progress, MoreThanAllIsAll) {
+  EXPECT_EQ(progress_text("Reading", 7, 1, "", 0, 100),
+            "Reading  7/1  100% [####################]  ETA 0:00");
 }
 
 TEST(Progress, FitsTheTerminal) {
