@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "ops/gemm_library.h"
 #include "tensor/tensor.h"
 
 namespace glmtune::ops {
@@ -214,6 +215,11 @@ void gemm_wide(const Gemm<In, W>& g, Packed<W>& packed) {
   }
 }
 
+template <class In, class Out>
+void by_library(const Gemm<In, Out>& g) {
+  if constexpr (std::is_same_v<In, float> && std::is_same_v<Out, float>) library_gemm(g);
+}
+
 }  // namespace
 
 template <class In, class Out>
@@ -225,6 +231,8 @@ void gemm(const Gemm<In, Out>& g) {
       for (std::int64_t m = 0; m < g.M; ++m)
         for (std::int64_t n = 0; n < g.N; ++n)
           g.out[m * g.out_row + n] = g.beta != 0 ? W(g.beta) * g.c[m * g.c_row + n] : W(0);
+    else if (std::is_same_v<In, float> && library_gemm_is_faster())
+      by_library(g);
     else
       gemm_wide<In, W>(g, packed);
   } else {
