@@ -22,8 +22,9 @@ constexpr int kThreads = 384;
 constexpr int kPanel = kRows * 128;
 constexpr int kBytes = 4 * kPanel;  // one operand's tile
 constexpr int kExchangeBytes = 128 * 64;
-// Named barriers of the exchange's two buffers.
-constexpr int kExchangeFull = 3, kExchangeEmpty = 5;
+// Named barrier of the exchange. A buffer is written again two steps later: by then the step
+// between has brought both warpgroups past its reading.
+constexpr int kExchanged = 3;
 constexpr int kKeyOffset = 0, kValueOffset = kBytes, kQueryOffset = 2 * kBytes,
               kGradientOffset = kQueryOffset + kStages * kBytes,
               kExchangeOffset = kGradientOffset + kStages * kBytes,
@@ -169,7 +170,6 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
         // The next step's selection, a step ahead of its use.
         if constexpr (kMask) load_bits(bits, a, item, n + 1 < item.steps ? n + 1 : 0);
         // Half floats to the other warpgroup, same lane, same places.
-        named_barrier_sync(kExchangeEmpty + exchange.stage, 256);
         uint4* out =
             reinterpret_cast<uint4*>(smem + kExchangeOffset + exchange.stage * kExchangeBytes) +
             threadIdx.x % 128;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
           }
           out[k * 128] = make_uint4(half[0], half[1], half[2], half[3]);
         }
-        named_barrier_arrive(kExchangeFull + exchange.stage, 256);
+        named_barrier_sync(kExchanged, 256);
         exchange.next();
         pack_weights<64>(p, s);
         mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
@@ -202,7 +202,6 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
                     key + r + 8 < item.length ? row + 8 * a.dv_row : nullptr);
     }
   }
-  for (int i = 0; i < 2; ++i) named_barrier_sync(kExchangeEmpty + i, 256);
 }
 
 __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem, Barriers& bar) {
@@ -215,7 +214,6 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
   float dk[128];
   float s[32];
   std::uint32_t p[4][4];
-  for (int i = 0; i < 2; ++i) named_barrier_arrive(kExchangeEmpty + i, 256);
   for (Item item = bar.queue.pop(queue); item.head >= 0; item = bar.queue.pop(queue)) {
     const int key = item.row;
 #pragma unroll
@@ -237,7 +235,7 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
         wgmma_wait<0>();
         wgmma_pin(s);
         if (n == item.steps - 1) release(&bar.v_empty);
-        named_barrier_sync(kExchangeFull + exchange.stage, 256);
+        named_barrier_sync(kExchanged, 256);
         const uint4* in = reinterpret_cast<const uint4*>(smem + kExchangeOffset +
                                                          exchange.stage * kExchangeBytes) +
                           threadIdx.x % 128;
@@ -253,7 +251,6 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
             s[d + 1] = weight.y == 0 ? 0.0f : weight.y * (s[d + 1] - delta[j].y);
           }
         }
-        named_barrier_arrive(kExchangeEmpty + exchange.stage, 256);
         release(&bar.g_empty[ring.stage]);
         exchange.next();
         pack_weights<64>(p, s);

@@ -168,7 +168,7 @@ __device__ __forceinline__ void first_half(const Arguments& a, char* smem, Barri
         exchange[k * 128] = make_uint4(word[0], word[1], word[2], word[3]);
       }
       fence_async_shared();
-      named_barrier_arrive(kWeightsReady, 256);
+      named_barrier_sync(kWeightsReady, 256);
       named_barrier_sync(kScoresReady, 256);
       wgmma_pin(dq);
       wgmma_fence();
