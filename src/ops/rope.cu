@@ -1,7 +1,5 @@
 // A block rotates the heads of a few tokens; the angles of a token are computed once, in shared
 // memory, for all of its heads.
-#include <cmath>
-
 #include "ops/kernel.cuh"
 #include "ops/rope.h"
 
@@ -10,6 +8,11 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMaxPairs = 256;
+
+// By value: the host computes them, for the very numbers the CPU version has.
+struct Frequencies {
+  float of[kMaxPairs];
+};
 
 // kPairs pairs a thread at a time: (x[2j], x[2j+1]) interleaved, or x[j] with x[j + D/2].
 template <class T, int kPairs, bool kInterleaved>
@@ -45,15 +48,14 @@ template <class T, int kPairs, bool kInterleaved>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(T* x, const std::int32_t* positions, std::int64_t tokens, int heads, int half,
                 std::int64_t token_stride, std::int64_t head_stride, int tokens_per_block,
-                double log2_theta, float sign) {
+                const __grid_constant__ Frequencies frequencies, float sign) {
   extern __shared__ float2 turns[];  // [tokens_per_block, half]: cos, ± sin
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tokens_per_block;
   const auto count =
       static_cast<int>(tokens - first < tokens_per_block ? tokens - first : tokens_per_block);
   for (int i = static_cast<int>(threadIdx.x); i < count * half; i += kThreads) {
     const int t = i / half, j = i - t * half;
-    const auto frequency = static_cast<float>(exp2(-log2_theta * j / half));
-    const float angle = static_cast<float>(positions[first + t]) * frequency;
+    const float angle = static_cast<float>(positions[first + t]) * frequencies.of[j];
     float s, c;
     sincosf(angle, &s, &c);
     turns[i] = {c, sign * s};
@@ -79,6 +81,9 @@ void run_cuda(Context& ctx, const Rope& op, Tensor) {
       std::clamp<std::int64_t>(kThreads * 8 / std::max<std::int64_t>(heads * half, 1), 1, 16));
   const auto blocks = static_cast<unsigned>(ceil_div(tokens, per_block));
   const std::size_t shared = sizeof(float2) * static_cast<std::size_t>(per_block * half);
+  Frequencies frequencies{};
+  for (std::int64_t j = 0; j < half; ++j)
+    frequencies.of[j] = rope_frequency<float>(op.theta, j, 2 * half);
   const bool interleaved = op.layout == RopeLayout::kInterleaved;
   dispatch_gpu(op.x.dtype, "Rope", [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -86,7 +91,7 @@ void run_cuda(Context& ctx, const Rope& op, Tensor) {
     const auto launch = [&](auto kernel) {
       kernel<<<blocks, kThreads, shared, stream_of(ctx)>>>(
           op.x.as<T>(), op.positions.as<const std::int32_t>(), tokens, static_cast<int>(heads),
-          static_cast<int>(half), op.x.stride(0), op.x.stride(1), per_block, std::log2(op.theta),
+          static_cast<int>(half), op.x.stride(0), op.x.stride(1), per_block, frequencies,
           op.inverse ? -1.0f : 1.0f);
     };
     const bool wide = packs(op.x, V) && half % V == 0;

@@ -1,0 +1,92 @@
+#include "ops/embedding.h"
+#include "ops/kernel.cuh"
+#include "ops/radix_sort.cuh"
+
+namespace glmtune::ops {
+namespace {
+
+constexpr int kThreads = 128;
+
+// The host has checked the ids; one outside the table gives NaN here, not a stray read.
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    embedding_kernel(Rows<T> y, const std::int32_t* ids, Rows<const T> table, std::int64_t words) {
+  const std::int64_t t = blockIdx.x;
+  const std::int32_t id = ids[t];
+  const bool known = id >= 0 && id < words;
+  const T* row = table[known ? id : 0];
+  T* out = y[t];
+  for (std::int64_t c = threadIdx.x * V; c < y.columns; c += kThreads * V) {
+    Pack<T, V> x = load<T, V>(row + c);
+    if (!known) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) x.v[i] = from_float<T>(NAN);
+    }
+    store<T, V>(out + c, x);
+  }
+}
+
+// The block at the first of a run of equal ids adds the run's rows, in the order of t.
+template <class W, class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    embedding_backward_kernel(Rows<W> dtable, Rows<const T> dy, const std::int32_t* ids,
+                              const std::int32_t* order, std::int64_t tokens) {
+  const std::int64_t first = blockIdx.x;
+  const std::int32_t id = ids[first];
+  if (first > 0 && ids[first - 1] == id) return;
+  if (id < 0 || id >= dtable.rows) return;
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) * V;
+  if (c >= dtable.columns) return;
+  W* out = dtable[id] + c;
+  float sum[V];
+  unpack(load<W, V>(out), sum);
+  for (std::int64_t i = first; i < tokens && ids[i] == id; ++i) {
+    float v[V];
+    unpack(load<T, V>(dy[order[i]] + c), v);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum[k] += v[k];
+  }
+  store<W, V>(out, pack<W, V>(sum));
+}
+
+}  // namespace
+
+void run_cuda(Context& ctx, const Embedding& op, Tensor) {
+  if (op.y.count() == 0) return;
+  dispatch_gpu(op.y.dtype, "Embedding", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int V = kPackOf<T>;
+    const auto kernel =
+        all_pack({op.y, op.table}, V) ? embedding_kernel<T, V> : embedding_kernel<T, 1>;
+    kernel<<<static_cast<unsigned>(op.y.size(0)), kThreads, 0, stream_of(ctx)>>>(
+        Rows<T>(op.y), op.ids.as<const std::int32_t>(), Rows<const T>(op.table), op.table.size(0));
+    CHECK_LAUNCH();
+  });
+}
+
+void run_cuda(Context& ctx, const EmbeddingBackward& op, Tensor workspace) {
+  const std::int64_t tokens = op.ids.size(0), columns = op.dtable.size(1);
+  if (tokens == 0 || columns == 0) return;
+  const SortedKeys sorted = radix_sort(stream_of(ctx), op.ids.as<const std::int32_t>(), tokens,
+                                       op.dtable.size(0), workspace.data);
+  dispatch_gpu(op.dtable.dtype, "EmbeddingBackward", [&](auto table_tag) {
+    dispatch_gpu(op.dy.dtype, "EmbeddingBackward", [&](auto tag) {
+      using W = typename decltype(table_tag)::type;
+      using T = typename decltype(tag)::type;
+      const auto launch = [&](auto kernel, int width) {
+        const dim3 grid(static_cast<unsigned>(tokens),
+                        static_cast<unsigned>(ceil_div(columns, kThreads * width)));
+        kernel<<<grid, kThreads, 0, stream_of(ctx)>>>(Rows<W>(op.dtable), Rows<const T>(op.dy),
+                                                      sorted.keys, sorted.index, tokens);
+      };
+      constexpr int V = std::max(kPackOf<W>, kPackOf<T>);
+      if (all_pack({op.dtable, op.dy}, V))
+        launch(embedding_backward_kernel<W, T, V>, V);
+      else
+        launch(embedding_backward_kernel<W, T, 1>, 1);
+      CHECK_LAUNCH();
+    });
+  });
+}
+
+}  // namespace glmtune::ops
