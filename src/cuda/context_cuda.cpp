@@ -18,7 +18,7 @@ CudaContext::CudaContext(int device) : ordinal(device) {
   l2_bytes = static_cast<std::size_t>(value);
   CUDA_CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
   shared_bytes_per_block = static_cast<std::size_t>(value);
-  CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CUDA_CHECK(cudaStreamCreate(&stream));
   CUBLAS_CHECK(cublasLtCreate(&blas));
   CUDA_CHECK(cudaMalloc(&blas_workspace, kBlasWorkspaceBytes));
 }

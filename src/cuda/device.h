@@ -24,7 +24,8 @@ struct CudaDeviceInfo {
 int cuda_device_count(std::string* why = nullptr);
 CudaDeviceInfo cuda_device_info(int ordinal);
 
-// Makes `ordinal` this thread's device, with a stream of its own. MachineError where the device is
+// Makes `ordinal` this thread's device, with a stream of its own (ordered with the default stream,
+// on which plain copies run). MachineError where the device is
 // not of compute capability 9.0 (the kernels use instructions of that one).
 CudaContextPtr make_cuda_context(int ordinal);
 void* cuda_stream(const CudaContext& context);  // cudaStream_t, for Context::stream

@@ -35,12 +35,13 @@ __device__ __forceinline__ void fence_mbarrier_init() {
 __device__ __forceinline__ void mbarrier_arrive(std::uint64_t* bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(smem_address(bar)) : "memory");
 }
-// Arrives on the barrier at the same address in CTA `cta` of the cluster.
+// Arrives on the barrier at the same address in CTA `cta` of the cluster. For slots the tensor
+// cores have read and the copy engine writes next; ordinary writes another CTA is to see need a
+// fence (a .release.cluster arrival would cost a device-wide one every time).
 __device__ __forceinline__ void mbarrier_arrive_cluster(std::uint64_t* bar, std::uint32_t cta) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(
-          smem_address(bar)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(smem_address(bar)),
       "r"(cta)
       : "memory");
 }
@@ -141,6 +142,15 @@ __device__ __forceinline__ void tma_store_3d(const CUtensorMap* map, const void*
                                              int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+      "r"(smem_address(src)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+// Adds the box to global memory (F32 maps); each element's addition is one rounding.
+__device__ __forceinline__ void tma_reduce_add_3d(const CUtensorMap* map, const void* src, int x,
+                                                  int y, int z) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4}], "
+      "[%1];" ::"l"(map),
       "r"(smem_address(src)), "r"(x), "r"(y), "r"(z)
       : "memory");
 }

@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "ops/expect.h"
+#include "ops/radix_sort.h"
 #include "ops/rows_of.h"
 
 namespace glmtune::ops {
@@ -43,8 +44,8 @@ void EmbeddingBackward::check() const {
   expect("EmbeddingBackward", "ids", ids, {dy.size(0)}, DType::kI32);
 }
 
-std::size_t EmbeddingBackward::workspace_bytes(Device) const {
-  return 0;
+std::size_t EmbeddingBackward::workspace_bytes(Device device) const {
+  return device == Device::kCpu ? 0 : radix_sort_bytes(ids.count());
 }
 
 void run_cpu(const EmbeddingBackward& op, Tensor) {

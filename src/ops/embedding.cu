@@ -40,11 +40,28 @@ __global__ void __launch_bounds__(kThreads)
   W* out = dtable[id] + c;
   float sum[V];
   unpack(load<W, V>(out), sum);
-  for (std::int64_t i = first; i < tokens && ids[i] == id; ++i) {
-    float v[V];
-    unpack(load<T, V>(dy[order[i]] + c), v);
+  std::int64_t end = first + 1;
+  for (std::int64_t beyond = tokens; end < beyond;) {  // the first later id
+    const std::int64_t middle = (end + beyond) / 2;
+    if (ids[middle] == id)
+      end = middle + 1;
+    else
+      beyond = middle;
+  }
+  constexpr int kAhead = 8;  // rows fetched before the first of them is added
+  for (std::int64_t i = first; i < end; i += kAhead) {
+    Pack<T, V> rows[kAhead];
 #pragma unroll
-    for (int k = 0; k < V; ++k) sum[k] += v[k];
+    for (int a = 0; a < kAhead; ++a)
+      if (i + a < end) rows[a] = load<T, V>(dy[order[i + a]] + c);
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a)
+      if (i + a < end) {
+        float v[V];
+        unpack(rows[a], v);
+#pragma unroll
+        for (int k = 0; k < V; ++k) sum[k] += v[k];
+      }
   }
   store<W, V>(out, pack<W, V>(sum));
 }

@@ -18,8 +18,8 @@ constexpr int kPiece = 64 * 64 * 2;  // bytes of one copied box: 64 rows of 128 
 constexpr int kPiecesA = kTileM / 64, kPiecesB = kTileN / 64;
 constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
 constexpr int kThreads = 384;
-constexpr int kStagingBytes = 8 * 16 * 128;  // 16 rows of 64 bf16 for each multiplying warp
-constexpr int kMaxExperts = 1024;
+constexpr int kStagingBytes = 32 * 1024;  // results on their way out
+constexpr int kMaxExperts = 480;
 constexpr int kSharedBytes =
     kStages * kStageBytes + kStagingBytes + 2 * kStages * 8 + (kMaxExperts + 1) * 4 + 1024;
 constexpr int kRasterM = 8;  // tile pairs along m walked together, so that weights stay in L2
@@ -160,16 +160,41 @@ __device__ __forceinline__ void store_rows(bf16* out, std::int64_t ld, const flo
   }
 }
 
+// 64 rows x 256 columns of a warpgroup, added to fp32 results by the copy engine in boxes of 32
+// columns, while the next tile is under way. One addition an element and launch: no order matters.
+__device__ __forceinline__ void add_rows(const CUtensorMap* map, const float (&d)[128],
+                                         std::uint8_t* staging, int group, int x, int y, int z,
+                                         int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const bool issuer = threadIdx.x % 128 == 0;
+#pragma unroll
+  for (int q = 0; q < 8; ++q) {
+    if (32 * q >= columns) break;
+    std::uint8_t* box = staging + (q & 1) * 8192;
+    if (issuer) bulk_wait_read<1>();  // the copy before last, from this box
+    named_barrier_sync(2 + group, 128);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float* v = d + (4 * q + j) * 4;
+      const std::uint32_t row = 16 * warp + lane / 4, byte = j * 32 + lane % 4 * 8;
+      *reinterpret_cast<float2*>(box + swizzle_128(row, byte)) = {v[0], v[1]};
+      *reinterpret_cast<float2*>(box + swizzle_128(row + 8, byte)) = {v[2], v[3]};
+    }
+    fence_async_shared();
+    named_barrier_sync(2 + group, 128);
+    if (issuer) {
+      tma_reduce_add_3d(map, box, x + 32 * q, y, z);
+      bulk_commit();
+    }
+  }
+}
+
 // Two neighbouring values of the output at the accumulator's own places.
 template <Product P, class Out>
 __device__ __forceinline__ void write_pair(Out* p, float x, float y) {
-  if constexpr (P != Product::kWgrad) {
-    static_assert(std::is_same_v<Out, float>);
+  if constexpr (std::is_same_v<Out, float>) {
     *reinterpret_cast<float2*>(p) = {x, y};
-  } else if constexpr (std::is_same_v<Out, float>) {
-    // One addition an element and launch, so the order of arrival does not matter; done by L2, it
-    // keeps the warp from waiting for the old value.
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y) : "memory");
   } else {
     const auto old = *reinterpret_cast<const __nv_bfloat162*>(p);
     *reinterpret_cast<std::uint32_t*>(p) = pack_bf16(__low2float(old) + x, __high2float(old) + y);
@@ -179,7 +204,8 @@ __device__ __forceinline__ void write_pair(Out* p, float x, float y) {
 template <Product P, bool kShareB, class Out>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a,
-                   const __grid_constant__ CUtensorMap map_b, Problem p) {
+                   const __grid_constant__ CUtensorMap map_b,
+                   const __grid_constant__ CUtensorMap map_out, Problem p) {
   extern __shared__ std::uint8_t raw[];
   std::uint8_t* shared = raw + (1024 - smem_address(raw) % 1024) % 1024;
   std::uint8_t* staging = shared + kStages * kStageBytes;
@@ -229,7 +255,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     if (warp == 0 && elect_one()) {
       for (; tiles.find(index, rank, tile); index += clusters)
         for (int kb = 0; kb < tile.k_blocks; ++kb) {
-          mbarrier_wait_cluster(&empty[slot], phase ^ 1);
+          mbarrier_wait(&empty[slot], phase ^ 1);
           mbarrier_arrive_expect(&full[slot], kStageBytes);
           load_slab<P, kShareB>(shared + slot * kStageBytes, &full[slot], &map_a, &map_b, tile, kb,
                                 rank);
@@ -299,6 +325,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       const int rows = tile.rows - row, columns = p.n - tile.n0;
       if constexpr (P != Product::kWgrad && std::is_same_v<Out, bf16>) {
         store_rows(out, p.ld, d, staging + (warp - 4) * 2048, rows, columns);
+      } else if constexpr (P == Product::kWgrad && std::is_same_v<Out, float>) {
+        add_rows(&map_out, d, staging + group * 16384, group, tile.n0, tile.m0 + 64 * group,
+                 tile.expert, columns);
       } else {
         const int r = lane / 4, c = lane % 4 * 2;
 #pragma unroll
@@ -311,17 +340,20 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       }
     }
   }
+  bulk_wait<0>();  // of the threads that issued copies
+  __syncwarp();
   cluster_sync();  // a block stays while its partner may still arrive on its barriers
 }
 
 template <Product P, bool kShareB, class Out>
-void launch(Context& ctx, const CUtensorMap& a, const CUtensorMap& b, const Problem& p) {
+void launch(Context& ctx, const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& out,
+            const Problem& p) {
   const auto kernel = grouped_kernel<P, kShareB, Out>;
   static const cudaError_t raised =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   CUDA_CHECK(raised);
   const int blocks = cuda_of(ctx, "GroupedMatmul").multiprocessors / 2 * 2;
-  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream_of(ctx)>>>(a, b, p);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream_of(ctx)>>>(a, b, out, p);
   CHECK_LAUNCH();
 }
 
@@ -365,25 +397,25 @@ bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op) {
   const bool wide = op.out.dtype == DType::kF32;
   if (op.trans_b) {
     if (wide)
-      launch<Product::kTransB, true, float>(ctx, a, b, p);
+      launch<Product::kTransB, true, float>(ctx, a, b, a, p);
     else if (many_rows)
-      launch<Product::kTransB, true, bf16>(ctx, a, b, p);
+      launch<Product::kTransB, true, bf16>(ctx, a, b, a, p);
     else
-      launch<Product::kTransB, false, bf16>(ctx, a, b, p);
+      launch<Product::kTransB, false, bf16>(ctx, a, b, a, p);
   } else {
     if (wide)
-      launch<Product::kPlain, true, float>(ctx, a, b, p);
+      launch<Product::kPlain, true, float>(ctx, a, b, a, p);
     else if (many_rows)
-      launch<Product::kPlain, true, bf16>(ctx, a, b, p);
+      launch<Product::kPlain, true, bf16>(ctx, a, b, a, p);
     else
-      launch<Product::kPlain, false, bf16>(ctx, a, b, p);
+      launch<Product::kPlain, false, bf16>(ctx, a, b, a, p);
   }
   return true;
 }
 
 bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
   const std::int64_t experts = op.dw.size(0);
-  if (!addressable(op.dy) || !addressable(op.x) || experts > kMaxExperts || !packs(op.dw, 2))
+  if (!addressable(op.dy) || !addressable(op.x) || experts > kMaxExperts || !packs(op.dw, 4))
     return false;
   const Problem p{.offsets = op.offsets.as<const std::int32_t>(),
                   .out = op.dw.data,
@@ -394,10 +426,14 @@ bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
                   .n = static_cast<int>(op.dw.size(2)),
                   .k = 0};
   const CUtensorMap a = map_of(op.dy), b = map_of_rows(op.x);
-  if (op.dw.dtype == DType::kF32)
-    launch<Product::kWgrad, true, float>(ctx, a, b, p);
-  else
-    launch<Product::kWgrad, true, bf16>(ctx, a, b, p);
+  if (op.dw.dtype == DType::kBF16) {
+    launch<Product::kWgrad, true, bf16>(ctx, a, b, a, p);
+    return true;
+  }
+  const CUtensorMap out = make_tensor_map(
+      TensorMapType::kF32, op.dw.data, {op.dw.size(2), op.dw.size(1), op.dw.size(0)},
+      {op.dw.stride(1), op.dw.stride(0)}, {32, 64, 1}, TensorMapSwizzle::k128);
+  launch<Product::kWgrad, true, float>(ctx, a, b, out, p);
   return true;
 }
 

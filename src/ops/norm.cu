@@ -2,6 +2,7 @@
 // output (one read, one write); other widths go through device memory twice. A fixed number of
 // blocks walks the rows, so that a block keeps its weights, and its share of the weight gradients,
 // for all its rows; the shares are then added in block order: same inputs, same bits.
+#include "cuda/sm90.cuh"
 #include "ops/kernel.cuh"
 #include "ops/norm.h"
 #include "ops/norm_partials.h"
@@ -72,42 +73,54 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
   }
 }
 
-// dx, and this block's share of dweight into partials[blockIdx.x] (null: frozen).
+constexpr int kRing = 3;  // rows of each operand on their way to a block
+
+// dx, and this block's share of dweight into partials[blockIdx.x] (null: frozen). The copy engine
+// brings the rows, so that loads are in flight while a row is reduced.
 template <class T, int kThreads, int kPacks>
-__global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
+__global__ void __launch_bounds__(kThreads, kPacks > 2 ? 1 : 768 / kThreads)
     rms_norm_backward_kernel(EvenRows<T> dx, float* partials, EvenRows<const T> dy,
                              EvenRows<const T> x, const T* weight, const float* rstd,
                              EvenRows<const T> residual, std::int64_t rows, int columns) {
-  constexpr int V = kPackOf<T>, kBlock = kBlockOf<kThreads>;
-  constexpr int kRowsPerBlock = kBlock / kThreads;
-  __shared__ float shared[kBlock / 32];
-  const int lane = static_cast<int>(threadIdx.x) % kThreads;
-  const int part =
-      static_cast<int>(blockIdx.x) * kRowsPerBlock + static_cast<int>(threadIdx.x) / kThreads;
-  float dw[kPacks][V] = {};
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kRowsPerBlock;
-  Pack<T, V> x_pack[kPacks], dy_pack[kPacks], residual_pack[kPacks];
-  const auto fetch = [&](std::int64_t r) {
-    const T *in = x[r], *grad = dy[r];
-    const T* extra = residual.data != nullptr ? residual[r] : nullptr;
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      const int c = (p * kThreads + lane) * V;
-      if (c < columns) {
-        x_pack[p] = load<T, V>(in + c);
-        dy_pack[p] = load<T, V>(grad + c);
-        if (extra != nullptr) residual_pack[p] = load<T, V>(extra + c);
-      }
-    }
+  constexpr int V = kPackOf<T>;
+  extern __shared__ __align__(128) std::uint8_t ring[];
+  __shared__ std::uint64_t full[kRing];
+  __shared__ float shared[kThreads / 32];
+  const int operands = residual.data != nullptr ? 3 : 2;
+  const auto row_bytes = static_cast<std::uint32_t>(columns * static_cast<int>(sizeof(T)));
+  const auto slot = [&](int at, int operand) {
+    return ring + static_cast<std::uint32_t>(at * operands + operand) * row_bytes;
   };
-  for (std::int64_t r = part; r < rows; r += stride) {
-    fetch(r);
+  const auto fetch = [&](std::int64_t r, int at) {
+    if (r >= rows) return;
+    sm90::mbarrier_arrive_expect(&full[at], row_bytes * static_cast<std::uint32_t>(operands));
+    sm90::bulk_load(slot(at, 0), x[r], row_bytes, &full[at]);
+    sm90::bulk_load(slot(at, 1), dy[r], row_bytes, &full[at]);
+    if (operands == 3) sm90::bulk_load(slot(at, 2), residual[r], row_bytes, &full[at]);
+  };
+  if (threadIdx.x == 0) {
+    for (std::uint64_t& bar : full) sm90::mbarrier_init(&bar, 1);
+    sm90::fence_mbarrier_init();
+    for (int at = 0; at < kRing; ++at)
+      fetch(blockIdx.x + static_cast<std::int64_t>(at) * gridDim.x, at);
+  }
+  __syncthreads();
+  float dw[kPacks][V] = {};
+  int at = 0;
+  std::uint32_t phase = 0;
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const float scale = rstd[r];
+    sm90::mbarrier_wait(&full[at], phase);
+    Pack<T, V> x_pack[kPacks], dy_pack[kPacks], residual_pack[kPacks];
     float sum = 0;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      const int c = (p * kThreads + lane) * V;
+      const int c = (p * kThreads + static_cast<int>(threadIdx.x)) * V;
       if (c < columns) {
+        x_pack[p] = load<T, V>(reinterpret_cast<const T*>(slot(at, 0)) + c);
+        dy_pack[p] = load<T, V>(reinterpret_cast<const T*>(slot(at, 1)) + c);
+        if (operands == 3)
+          residual_pack[p] = load<T, V>(reinterpret_cast<const T*>(slot(at, 2)) + c);
         float a[V], b[V], g[V];
         unpack(x_pack[p], a);
         unpack(dy_pack[p], b);
@@ -120,18 +133,23 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
         }
       }
     }
-    sum = row_sum<kThreads, kBlock>(sum, shared);
+    sum = block_sum<kThreads>(sum, shared);  // past it, all threads have read their slot
+    if (threadIdx.x == 0) fetch(r + static_cast<std::int64_t>(kRing) * gridDim.x, at);
+    if (++at == kRing) {
+      at = 0;
+      phase ^= 1;
+    }
     const float mean = sum / static_cast<float>(columns);
     T* out = dx[r];
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      const int c = (p * kThreads + lane) * V;
+      const int c = (p * kThreads + static_cast<int>(threadIdx.x)) * V;
       if (c < columns) {
         float a[V], b[V], g[V], extra[V] = {};
         unpack(x_pack[p], a);
         unpack(dy_pack[p], b);
         unpack(load<T, V>(weight + c), g);
-        if (residual.data != nullptr) unpack(residual_pack[p], extra);
+        if (operands == 3) unpack(residual_pack[p], extra);
 #pragma unroll
         for (int i = 0; i < V; ++i) a[i] = scale * (b[i] * g[i] - a[i] * scale * mean) + extra[i];
         store<T, V>(out + c, pack<T, V>(a));
@@ -139,10 +157,10 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
     }
   }
   if (partials == nullptr) return;
-  float* mine = partials + static_cast<std::int64_t>(part) * columns;
+  float* mine = partials + static_cast<std::int64_t>(blockIdx.x) * columns;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    const int c = (p * kThreads + lane) * V;
+    const int c = (p * kThreads + static_cast<int>(threadIdx.x)) * V;
     if (c < columns) {
 #pragma unroll
       for (int i = 0; i < V; i += 4)
@@ -286,6 +304,29 @@ bool dispatch_row_shape(std::int64_t columns, F&& f) {
   return true;
 }
 
+// The backward's shapes: whole blocks a row, whose ring of rows fits in shared memory.
+constexpr int kMaxRingBytes = 224 * 1024;
+template <class T, class F>
+bool dispatch_backward_shape(std::int64_t columns, F&& f) {
+  const std::int64_t packs = ceil_div(columns, kPackOf<T>);
+  if (kRing * 3 * packs * 16 > kMaxRingBytes) return false;
+  if (packs <= 64)
+    f(RowShape<64, 1>{});
+  else if (packs <= 128)
+    f(RowShape<128, 1>{});
+  else if (packs <= 256)
+    f(RowShape<128, 2>{});
+  else if (packs <= 512)
+    f(RowShape<256, 2>{});
+  else if (packs <= 768)
+    f(RowShape<384, 2>{});
+  else if (packs <= 1536)
+    f(RowShape<384, 4>{});
+  else
+    return false;
+  return true;
+}
+
 constexpr std::int64_t rows_per_block(int threads) {
   return threads < 128 ? 128 / threads : 1;
 }
@@ -324,6 +365,7 @@ void run_cuda(Context& ctx, const RmsNorm& op, Tensor) {
 
 void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
   if (op.x.count() == 0) return;
+  const std::int64_t sms = cuda_of(ctx, "RmsNormBackward").multiprocessors;
   dispatch_gpu(op.x.dtype, "RmsNormBackward", [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Rows<T> dx(op.dx);
@@ -335,17 +377,23 @@ void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
     const bool fits =
         rows_are_even({op.dx, op.dy, op.x, op.residual}) &&
         all_pack({op.dx, op.dy, op.x, op.weight, op.residual}, kPackOf<T>) &&
-        dispatch_row_shape<T>(x.columns, [&](auto shape) {
+        dispatch_backward_shape<T>(x.columns, [&](auto shape) {
           constexpr int kThreads = shape.threads, kPacks = shape.packs;
-          constexpr int kBlock = kBlockOf<kThreads>;
-          const std::int64_t blocks =
-              std::min<std::int64_t>(ceil_div(x.rows, rows_per_block(kThreads)),
-                                     norm_partials(x.columns) / rows_per_block(kThreads));
-          parts = static_cast<int>(blocks * rows_per_block(kThreads));
-          rms_norm_backward_kernel<T, kThreads, kPacks>
-              <<<static_cast<unsigned>(blocks), kBlock, 0, stream_of(ctx)>>>(
-                  EvenRows<T>(dx), partials, EvenRows<const T>(dy), EvenRows<const T>(x), weight,
-                  rstd, EvenRows<const T>(residual), x.rows, static_cast<int>(x.columns));
+          const std::int64_t shared = kRing * (op.residual.defined() ? 3 : 2) * x.columns *
+                                      static_cast<std::int64_t>(sizeof(T));
+          const std::int64_t resident = std::clamp<std::int64_t>(
+              std::min<std::int64_t>(kPacks > 2 ? 1 : 768 / kThreads, kMaxRingBytes / shared), 1,
+              4);
+          const std::int64_t blocks = std::min({x.rows, norm_partials(x.columns), sms * resident});
+          parts = static_cast<int>(blocks);
+          const auto kernel = rms_norm_backward_kernel<T, kThreads, kPacks>;
+          static const cudaError_t raised = cudaFuncSetAttribute(
+              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxRingBytes);
+          CUDA_CHECK(raised);
+          kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(shared),
+                   stream_of(ctx)>>>(
+              EvenRows<T>(dx), partials, EvenRows<const T>(dy), EvenRows<const T>(x), weight, rstd,
+              EvenRows<const T>(residual), x.rows, static_cast<int>(x.columns));
         });
     if (!fits) {
       parts = static_cast<int>(std::min<std::int64_t>(x.rows, norm_partials(x.columns)));

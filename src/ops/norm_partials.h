@@ -5,9 +5,10 @@
 
 namespace glmtune::ops {
 
-// Four blocks on each of an H200's 132 multiprocessors; narrow rows: four warps in each block.
+// Blocks of the backward kernels: up to four on each of an H200's 132 multiprocessors, two where
+// rows are wide.
 constexpr std::int64_t norm_partials(std::int64_t columns) {
-  return columns <= 1024 ? 2112 : 528;
+  return columns <= 2048 ? 528 : 264;
 }
 
 constexpr std::size_t norm_partial_bytes(std::int64_t columns, int gradients) {

@@ -145,14 +145,18 @@ __device__ __forceinline__ void update(const AdamTensors& item, const AdamSettin
     store<std::uint16_t, V>(static_cast<std::uint16_t*>(item.remainder) + i, low);
   } else if constexpr (P == AdamParam::kStochastic) {
     Pack<std::uint16_t, V> out;
+    const std::uint64_t element = item.first_element + static_cast<std::uint64_t>(i);
+    const bool whole = V == 8 && element % 8 == 0;
+    Philox block{};  // serves eight elements from a multiple of eight
+    if (whole) block = philox(s.seed, element / 8, s.step);
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       std::uint32_t bits = __float_as_uint(p[k]);
       if ((bits & 0x7f800000u) == 0x7f800000u)  // infinite or NaN
         bits = static_cast<std::uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(p[k]))) << 16;
       else
-        bits +=
-            rounding_bits(s.seed, s.step, item.first_element + static_cast<std::uint64_t>(i + k));
+        bits += whole ? (block.word[k / 2] >> (k % 2 * 16)) & 0xffffu
+                      : rounding_bits(s.seed, s.step, element + static_cast<std::uint64_t>(k));
       out.v[k] = static_cast<std::uint16_t>(bits >> 16);
     }
     store<std::uint16_t, V>(static_cast<std::uint16_t*>(item.param) + i, out);

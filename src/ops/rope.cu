@@ -18,8 +18,15 @@ struct Frequencies {
 template <class T, int kPairs, bool kInterleaved>
 __device__ __forceinline__ void rotate(T* head, int pair, int half, const float2* turn) {
   if constexpr (kInterleaved) {
+    constexpr int V = kPairs == 1 ? 1 : 2 * kPairs;  // single pairs may lie at odd addresses
     float v[2 * kPairs];
-    unpack(load<T, 2 * kPairs>(head + 2 * pair), v);
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; i += V) {
+      float part[V];
+      unpack(load<T, V>(head + 2 * pair + i), part);
+#pragma unroll
+      for (int k = 0; k < V; ++k) v[i + k] = part[k];
+    }
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const float a = v[2 * i], b = v[2 * i + 1];
@@ -27,7 +34,13 @@ __device__ __forceinline__ void rotate(T* head, int pair, int half, const float2
       v[2 * i] = a * t.x - b * t.y;
       v[2 * i + 1] = b * t.x + a * t.y;
     }
-    store<T, 2 * kPairs>(head + 2 * pair, pack<T, 2 * kPairs>(v));
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; i += V) {
+      float part[V];
+#pragma unroll
+      for (int k = 0; k < V; ++k) part[k] = v[i + k];
+      store<T, V>(head + 2 * pair + i, pack<T, V>(part));
+    }
   } else {
     float a[kPairs], b[kPairs];
     unpack(load<T, kPairs>(head + pair), a);

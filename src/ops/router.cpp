@@ -7,6 +7,7 @@
 
 #include "base/cat.h"
 #include "ops/expect.h"
+#include "ops/radix_sort.h"
 #include "ops/fast_math.h"
 #include "ops/rows_of.h"
 
@@ -189,8 +190,8 @@ void ExpertSort::check() const {
   if (offsets.size(0) < 2) fail("ExpertSort: offsets are " + offsets.shape_string());
 }
 
-std::size_t ExpertSort::workspace_bytes(Device) const {
-  return 0;
+std::size_t ExpertSort::workspace_bytes(Device device) const {
+  return device == Device::kCpu ? 0 : radix_sort_bytes(expert_ids.count());
 }
 
 void run_cpu(const ExpertSort& op, Tensor) {

@@ -12,19 +12,19 @@ __device__ __forceinline__ float sigmoid(float x) {
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
-    swiglu_kernel(Rows<T> y, Rows<const T> gate, Rows<const T> up, const float* row_scale,
-                  int per_row, std::int64_t count) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= count) return;
-  const std::int64_t r = i / per_row;
-  const std::int64_t c = (i - r * per_row) * V;
+    swiglu_kernel(Rows<T> y, Rows<const T> gate, Rows<const T> up, const float* row_scale) {
+  const std::int64_t r = blockIdx.x;
   const float scale = row_scale != nullptr ? row_scale[r] : 1.0f;
-  float g[V], u[V];
-  unpack(load<T, V>(gate[r] + c), g);
-  unpack(load<T, V>(up[r] + c), u);
+  const T *gate_row = gate[r], *up_row = up[r];
+  T* out = y[r];
+  for (std::int64_t c = threadIdx.x * V; c < y.columns; c += kThreads * V) {
+    float g[V], u[V];
+    unpack(load<T, V>(gate_row + c), g);
+    unpack(load<T, V>(up_row + c), u);
 #pragma unroll
-  for (int k = 0; k < V; ++k) g[k] = g[k] * sigmoid(g[k]) * u[k] * scale;
-  store<T, V>(y[r] + c, pack<T, V>(g));
+    for (int k = 0; k < V; ++k) g[k] = g[k] * sigmoid(g[k]) * u[k] * scale;
+    store<T, V>(out + c, pack<T, V>(g));
+  }
 }
 
 // One block a row: the row's sum for drow_scale needs no second pass.
@@ -69,17 +69,16 @@ void run_cuda(Context& ctx, const Swiglu& op, Tensor) {
   dispatch_gpu(op.y.dtype, "Swiglu", [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* scale = op.row_scale.defined() ? op.row_scale.as<const float>() : nullptr;
-    const auto launch = [&](auto kernel, int width) {
-      const std::int64_t count = op.y.count() / width;
-      kernel<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream_of(ctx)>>>(
-          Rows<T>(op.y), Rows<const T>(op.gate), Rows<const T>(op.up), scale,
-          static_cast<int>(op.y.size(-1) / width), count);
+    const Rows<T> y(op.y);
+    const auto launch = [&](auto kernel) {
+      kernel<<<static_cast<unsigned>(y.rows), kThreads, 0, stream_of(ctx)>>>(
+          y, Rows<const T>(op.gate), Rows<const T>(op.up), scale);
     };
     constexpr int V = kPackOf<T>;
     if (all_pack({op.y, op.gate, op.up}, V))
-      launch(swiglu_kernel<T, V>, V);
+      launch(swiglu_kernel<T, V>);
     else
-      launch(swiglu_kernel<T, 1>, 1);
+      launch(swiglu_kernel<T, 1>);
     CHECK_LAUNCH();
   });
 }

@@ -26,9 +26,11 @@ TEST_P(EveryOp, StaysWithinTheRoundingOfItsType) {
     EXPECT_EQ(check_precision(GetParam(), dtype), "") << name_of(dtype);
 }
 
-TEST_P(EveryOp, AgreesWithTheCpuOnACudaDevice) {
+class EveryOpOnCuda : public testing::TestWithParam<OpCase> {};
+
+TEST_P(EveryOpOnCuda, AgreesWithTheCpuAndGivesTheSameBitsTwice) {
   if (!cuda_device_present()) GTEST_SKIP() << "no CUDA device (or a build without CUDA)";
-  for (const std::int64_t pad : {0, 8})  // 8: rows stay aligned for vector loads
+  for (const std::int64_t pad : {0, 3, 8})  // 8: rows stay aligned for vector loads
     for (const DType dtype : GetParam().dtypes) {
       EXPECT_EQ(check_cuda(GetParam(), dtype, pad), "") << name_of(dtype) << ", pad " << pad;
       EXPECT_EQ(check_outputs(GetParam(), dtype, pad, Device::kCuda), "") << name_of(dtype);
@@ -43,6 +45,10 @@ std::string test_name(const testing::TestParamInfo<OpCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, testing::ValuesIn(all_op_cases(Sizes::kOdd)), test_name);
+INSTANTIATE_TEST_SUITE_P(Ops, EveryOpOnCuda, testing::ValuesIn(all_op_cases(Sizes::kOdd)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(WideOps, EveryOpOnCuda, testing::ValuesIn(all_op_cases(Sizes::kWide)),
+                         test_name);
 
 }  // namespace
 

@@ -74,6 +74,9 @@ OpCase swiglu(I R, I C, SwigluOptions options) {
 
 std::vector<OpCase> rope_cases(Sizes sizes) {
   using enum ops::RopeLayout;
+  if (sizes == Sizes::kWide)
+    return {rope(70, 64, 64, 256, kInterleaved), rope(300, 1, 64, 64, kInterleaved),
+            rope(33, 32, 64, 128, kHalfSplit)};
   if (sizes == Sizes::kBench)
     return {rope(4096, 8, 16, 64, kInterleaved), rope(4096, 1, 16, 16, kInterleaved)};
   return {rope(5, 3, 6, 6, kInterleaved), rope(4, 2, 8, 13, kInterleaved),
@@ -82,6 +85,9 @@ std::vector<OpCase> rope_cases(Sizes sizes) {
 }
 
 std::vector<OpCase> swiglu_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {swiglu(33, 2048, {.row_scale = true, .again = true}),
+            swiglu(7, 4104, {.in_place = true})};
   if (sizes == Sizes::kBench)
     return {swiglu(16384, 256, {.row_scale = true, .again = true}), swiglu(4096, 256, {})};
   return {swiglu(3, 7, {}), swiglu(5, 33, {.row_scale = true}),

@@ -53,6 +53,8 @@ OpCase add_sum(std::int64_t R) {
 }  // namespace
 
 std::vector<OpCase> elementwise_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {add(33, 1024), copy(33, 1024), fill_and_scale(33, 1024), add_sum(5000)};
   if (sizes == Sizes::kBench)
     return {add(4096, 512), copy(4096, 512), fill_and_scale(4096, 512), add_sum(4096)};
   return {add(5, 7),   add(1, 129),          add(0, 3),   copy(5, 7),

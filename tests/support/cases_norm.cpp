@@ -102,6 +102,14 @@ OpCase layer_norm(I T, I C) {
 }  // namespace
 
 std::vector<OpCase> norm_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {rms_norm(37, 6144, Residual::kSeparate, true),
+            rms_norm(700, 512, Residual::kInPlace, true),
+            rms_norm(600, 2048, Residual::kNone, true),
+            rms_norm(9, 128, Residual::kNone, false),
+            rms_norm(5, 12288, Residual::kNone, true),
+            rms_norm(3, 20000, Residual::kSeparate, true),
+            layer_norm(700, 128)};
   if (sizes == Sizes::kBench)
     return {rms_norm(4096, 512, Residual::kSeparate, true), layer_norm(4096, 32)};
   return {rms_norm(5, 7, Residual::kNone, true),

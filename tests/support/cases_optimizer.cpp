@@ -95,6 +95,9 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
 }  // namespace
 
 std::vector<OpCase> optimizer_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {gradient_norm({200000, 17, 65536}, 1), adam({40000, 16384, 33}, {}),
+            adam({40000, 8, 33}, {.remainder = true}), adam({40000, 33}, {.stochastic = true})};
   if (sizes == Sizes::kBench)
     return {gradient_norm({1 << 22, 1 << 20}, 1), adam({1 << 22, 1 << 20}, {}),
             adam({1 << 22, 1 << 20}, {.remainder = true})};

@@ -78,6 +78,9 @@ OpCase router(I T, I E, I K, RouterOptions options) {
 }  // namespace
 
 std::vector<OpCase> router_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {router(700, 256, 8, {}), router(3000, 64, 4, {.n_group = 8, .topk_group = 3}),
+            router(90, 600, 6, {})};
   if (sizes == Sizes::kBench) return {router(4096, 16, 4, {}), router(4096, 256, 8, {})};
   return {router(5, 7, 2, {}),
           router(9, 8, 3, {.norm = false}),

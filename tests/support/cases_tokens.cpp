@@ -143,17 +143,22 @@ OpCase scatter(I R, I S, I C) {
 }  // namespace
 
 std::vector<OpCase> embedding_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide) return {embedding(5000, 264, 700), embedding(3000, 64, 70000)};
   if (sizes == Sizes::kBench) return {embedding(4096, 512, 8192)};
   return {embedding(9, 7, 5), embedding(4, 33, 11), embedding(7, 300, 3), embedding(0, 3, 4)};
 }
 
 std::vector<OpCase> cross_entropy_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {cross_entropy(5, 20000, true), cross_entropy(3, 33333, false), loss_only(4, 8200)};
   if (sizes == Sizes::kBench) return {cross_entropy(1024, 8192, true), loss_only(1024, 8192)};
   return {cross_entropy(3, 7, false),   cross_entropy(5, 33, true), cross_entropy(1, 1, false),
           cross_entropy(2, 513, false), cross_entropy(0, 7, false), loss_only(3, 19)};
 }
 
 std::vector<OpCase> rows_cases(Sizes sizes) {
+  if (sizes == Sizes::kWide)
+    return {permute(70, 8, 6144, true), permute(30, 3, 520, false), scatter(20, 40, 1032)};
   if (sizes == Sizes::kBench) return {permute(4096, 4, 512, true), scatter(2048, 4096, 512)};
   return {permute(5, 3, 7, false),  permute(4, 1, 9, true),  permute(2, 2, 260, false),
           permute(3, 8, 20, false), permute(0, 2, 3, false), scatter(3, 5, 7),

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/device.h"
 #include "ops/op.h"
 #include "support/compare.h"
 #include "support/operands.h"
@@ -67,6 +68,7 @@ class TestContext {
   void synchronize();
 
  private:
+  CudaContextPtr cuda_;
   Arena saved_, scratch_;
 };
 

@@ -9,6 +9,7 @@ namespace glmtune::test {
 
 enum class Sizes : std::uint8_t {
   kOdd,    // small and uneven, empty ones too
+  kWide,   // rows of the widths that CUDA kernels read in packs, or multiply on tensor cores
   kBench,  // a layer of the "small" benchmark model
 };
 
