@@ -145,7 +145,7 @@ __device__ __forceinline__ void tma_store_3d(const CUtensorMap* map, const void*
       "r"(smem_address(src)), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
-// Adds the box to global memory (F32 maps); each element's addition is one rounding.
+// Adds the box to global memory in the map's type; one rounding an element.
 __device__ __forceinline__ void tma_reduce_add_3d(const CUtensorMap* map, const void* src, int x,
                                                   int y, int z) {
   asm volatile(

@@ -1,8 +1,8 @@
 // Grouped products on Hopper's tensor cores: a persistent kernel walks 128 x 256 tiles of all
 // experts, found on the device from the offsets. Of a block's three warpgroups one thread feeds a
-// ring of 64-deep operand slabs through the copy engine, two warpgroups multiply 64 rows each. Two
-// neighbouring blocks (a cluster) share one operand by multicast: the weights where experts have
-// many rows, the rows where they have few (no half of a pair then idles at an expert's ragged end).
+// ring of 64-deep operand slabs through the copy engine, two warpgroups multiply 64 rows each, and
+// skip what lies past an expert's last row. Two neighbouring blocks (a cluster), one above the
+// other, share the second operand by multicast.
 #include "cuda/sm90_wgmma.cuh"
 #include "cuda/tensor_map.h"
 #include "ops/grouped.cuh"
@@ -13,16 +13,23 @@ namespace {
 using namespace sm90;
 
 constexpr int kTileM = 128, kTileN = 256, kTileK = 64;
-constexpr int kStages = 4;
 constexpr int kPiece = 64 * 64 * 2;  // bytes of one copied box: 64 rows of 128 bytes
 constexpr int kPiecesA = kTileM / 64, kPiecesB = kTileN / 64;
 constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
 constexpr int kThreads = 384;
-constexpr int kStagingBytes = 32 * 1024;  // results on their way out
 constexpr int kMaxExperts = 480;
-constexpr int kSharedBytes =
-    kStages * kStageBytes + kStagingBytes + 2 * kStages * 8 + (kMaxExperts + 1) * 4 + 1024;
-constexpr int kRasterM = 8;  // tile pairs along m walked together, so that weights stay in L2
+
+// How the shared memory is used. With few slabs a tile, its results leave while the next tile is
+// multiplied, and need room for that.
+enum class Ring : std::uint8_t { kDeep, kShort };
+template <Ring R>
+constexpr int kStages = R == Ring::kDeep ? 4 : 3;
+template <Ring R>
+constexpr int kStagingBytes = R == Ring::kDeep ? 32 * 1024 : 64 * 1024;
+template <Ring R>
+constexpr int kSharedBytes = kStages<R>*(kStageBytes + 16) + kStagingBytes<R> +
+                             (kMaxExperts + 1) * 4 + 1024;
+constexpr int kRasterM = 8;  // tile pairs along m walked together, so that operands stay in L2
 
 enum class Product : std::uint8_t {
   kTransB,  // out[r] = a[r] · b[e]ᵀ, b [E, N, K]
@@ -33,7 +40,7 @@ enum class Product : std::uint8_t {
 struct Problem {
   const std::int32_t* offsets;
   void* out;
-  std::int64_t ld, expert_stride;
+  std::int64_t ld;
   int experts, m, n, k;  // m and k of kWgrad / the others come from the offsets
 };
 
@@ -46,20 +53,19 @@ struct Tile {
 };
 
 // Counts tiles of a cluster, expert by expert: before[e] in shared memory.
-template <Product P, bool kShareB>
+template <Product P>
 struct Schedule {
   const int* before;
   const std::int32_t* offsets;
   Problem p;
   int expert = 0;
 
-  static constexpr int kClusterM = kShareB ? 2 * kTileM : kTileM;
-  static constexpr int kClusterN = kShareB ? kTileN : 2 * kTileN;
+  static constexpr int kClusterM = 2 * kTileM;
   static __device__ int tiles_m(const Problem& p, int rows) {
     if (rows == 0) return 0;
     return ((P == Product::kWgrad ? p.m : rows) + kClusterM - 1) / kClusterM;
   }
-  static __device__ int tiles_n(const Problem& p) { return (p.n + kClusterN - 1) / kClusterN; }
+  static __device__ int tiles_n(const Problem& p) { return (p.n + kTileN - 1) / kTileN; }
 
   // Calls for ascending indices only. False past the last tile.
   __device__ __forceinline__ bool find(int index, int rank, Tile& tile) {
@@ -72,8 +78,8 @@ struct Schedule {
     const int height = min(kRasterM, m_tiles - band * kRasterM);
     const int n = rest / height, m = band * kRasterM + rest - n * height;
     tile.expert = expert;
-    const int local_m = m * kClusterM + (kShareB ? rank * kTileM : 0);
-    tile.n0 = n * kClusterN + (kShareB ? 0 : rank * kTileN);
+    const int local_m = m * kClusterM + rank * kTileM;
+    tile.n0 = n * kTileN;
     if constexpr (P == Product::kWgrad) {
       tile.m0 = local_m;
       tile.rows = min(kTileM, p.m - local_m);
@@ -92,33 +98,24 @@ struct Schedule {
 };
 
 // One slab of both operands into `stage`, this block's share of the cluster's copies.
-template <Product P, bool kShareB>
+template <Product P>
 __device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* full,
                                           const CUtensorMap* map_a, const CUtensorMap* map_b,
                                           const Tile& tile, int kb, int rank) {
   const int k = tile.k0 + kb * kTileK;
-  constexpr std::uint16_t kBoth = 3;
 #pragma unroll
   for (int i = 0; i < kPiecesA; ++i) {
-    if (!kShareB && i != rank) continue;
     const int m = tile.m0 + 64 * i;
     const int x = P == Product::kWgrad ? m : k, y = P == Product::kWgrad ? k : m;
-    if constexpr (kShareB)
-      tma_load_2d(stage + i * kPiece, map_a, full, x, y);
-    else
-      tma_load_2d_multicast(stage + i * kPiece, map_a, full, x, y, kBoth);
+    tma_load_2d(stage + i * kPiece, map_a, full, x, y);
   }
   std::uint8_t* b = stage + kPiecesA * kPiece;
 #pragma unroll
-  for (int j = 0; j < kPiecesB; ++j) {
-    if (kShareB && j / 2 != rank) continue;
-    const int n = tile.n0 + 64 * j;
+  for (int half = 0; half < kPiecesB / 2; ++half) {
+    const int j = rank * (kPiecesB / 2) + half, n = tile.n0 + 64 * j;
     const int x = P == Product::kTransB ? k : n, y = P == Product::kTransB ? n : k;
     const int z = P == Product::kWgrad ? 0 : tile.expert;
-    if constexpr (kShareB)
-      tma_load_3d_multicast(b + j * kPiece, map_b, full, x, y, z, kBoth);
-    else
-      tma_load_3d(b + j * kPiece, map_b, full, x, y, z);
+    tma_load_3d_multicast(b + j * kPiece, map_b, full, x, y, z, 3);
   }
 }
 
@@ -133,22 +130,27 @@ __device__ __forceinline__ void clear_rows(std::uint8_t* stage, int valid, int t
   named_barrier_sync(1, 256);
 }
 
+// Columns 64·chunk .. of a warp's 16 rows as bf16 to 16 swizzled rows of 128 bytes.
+__device__ __forceinline__ void stage_bf16(const float (&d)[128], int chunk, std::uint8_t* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8;
+  const std::uint32_t row = lane % 8 + 8 * (matrix & 1), byte = (matrix >> 1) * 16;
+#pragma unroll
+  for (int g = 0; g < 4; ++g) {
+    const int j = (chunk * 8 + g * 2) * 4;
+    stmatrix_x4(to + swizzle_128(row, g * 32 + byte), pack_bf16(d[j], d[j + 1]),
+                pack_bf16(d[j + 2], d[j + 3]), pack_bf16(d[j + 4], d[j + 5]),
+                pack_bf16(d[j + 6], d[j + 7]));
+  }
+}
+
 // 16 rows x 256 columns of a warp to bf16 rows: through shared memory, for whole 128-byte lines.
 __device__ __forceinline__ void store_rows(bf16* out, std::int64_t ld, const float (&d)[128],
                                            std::uint8_t* staging, int rows, int columns) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int matrix = lane / 8;
-  const std::uint32_t row = lane % 8 + 8 * (matrix & 1), byte = (matrix >> 1) * 16;
 #pragma unroll
   for (int chunk = 0; chunk < 4; ++chunk) {
     __syncwarp();
-#pragma unroll
-    for (int g = 0; g < 4; ++g) {
-      const int j = (chunk * 8 + g * 2) * 4;
-      stmatrix_x4(staging + swizzle_128(row, g * 32 + byte), pack_bf16(d[j], d[j + 1]),
-                  pack_bf16(d[j + 2], d[j + 3]), pack_bf16(d[j + 4], d[j + 5]),
-                  pack_bf16(d[j + 6], d[j + 7]));
-    }
+    stage_bf16(d, chunk, staging);
     __syncwarp();
     const int column = chunk * 64 + lane % 8 * 8;
 #pragma unroll
@@ -160,69 +162,79 @@ __device__ __forceinline__ void store_rows(bf16* out, std::int64_t ld, const flo
   }
 }
 
-// 64 rows x 256 columns of a warpgroup, added to fp32 results by the copy engine in boxes of 32
-// columns, while the next tile is under way. One addition an element and launch: no order matters.
+// The same as fp32, from the accumulator's own places.
+__device__ __forceinline__ void store_rows(float* out, std::int64_t ld, const float (&d)[128],
+                                           std::uint8_t*, int rows, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, r = lane / 4, c = lane % 4 * 2;
+#pragma unroll
+  for (int j = 0; j < kTileN / 8; ++j)
+    if (8 * j + c < columns) {
+      float* p = out + r * ld + 8 * j + c;
+      if (r < rows) *reinterpret_cast<float2*>(p) = {d[4 * j], d[4 * j + 1]};
+      if (r + 8 < rows) *reinterpret_cast<float2*>(p + 8 * ld) = {d[4 * j + 2], d[4 * j + 3]};
+    }
+}
+
+// 64 rows x 256 columns of a warpgroup, added to the results by the copy engine in boxes of 128
+// bytes a row. One addition an element and launch: no order matters. (For bf16 results the sum over
+// the rows is rounded before it is added, too.)
+template <class Out, Ring R>
 __device__ __forceinline__ void add_rows(const CUtensorMap* map, const float (&d)[128],
                                          std::uint8_t* staging, int group, int x, int y, int z,
                                          int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const bool issuer = threadIdx.x % 128 == 0;
+  constexpr int kColumns = 128 / static_cast<int>(sizeof(Out));
+  constexpr int kBoxes = kStagingBytes<R> / 2 / 8192;
 #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (32 * q >= columns) break;
-    std::uint8_t* box = staging + (q & 1) * 8192;
-    if (issuer) bulk_wait_read<1>();  // the copy before last, from this box
+  for (int q = 0; q < kTileN / kColumns; ++q) {
+    if (q * kColumns >= columns) break;
+    std::uint8_t* box = staging + q % kBoxes * 8192;
+    if (issuer) bulk_wait_read<kBoxes - 1>();  // the last copy from this box has left it
     named_barrier_sync(2 + group, 128);
+    if constexpr (std::is_same_v<Out, float>) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float* v = d + (4 * q + j) * 4;
-      const std::uint32_t row = 16 * warp + lane / 4, byte = j * 32 + lane % 4 * 8;
-      *reinterpret_cast<float2*>(box + swizzle_128(row, byte)) = {v[0], v[1]};
-      *reinterpret_cast<float2*>(box + swizzle_128(row + 8, byte)) = {v[2], v[3]};
+      for (int j = 0; j < 4; ++j) {
+        const float* v = d + (4 * q + j) * 4;
+        const std::uint32_t row = 16 * warp + lane / 4, byte = j * 32 + lane % 4 * 8;
+        *reinterpret_cast<float2*>(box + swizzle_128(row, byte)) = {v[0], v[1]};
+        *reinterpret_cast<float2*>(box + swizzle_128(row + 8, byte)) = {v[2], v[3]};
+      }
+    } else {
+      stage_bf16(d, q, box + 2048 * warp);
     }
     fence_async_shared();
     named_barrier_sync(2 + group, 128);
     if (issuer) {
-      tma_reduce_add_3d(map, box, x + 32 * q, y, z);
+      tma_reduce_add_3d(map, box, x + q * kColumns, y, z);
       bulk_commit();
     }
   }
 }
 
-// Two neighbouring values of the output at the accumulator's own places.
-template <Product P, class Out>
-__device__ __forceinline__ void write_pair(Out* p, float x, float y) {
-  if constexpr (std::is_same_v<Out, float>) {
-    *reinterpret_cast<float2*>(p) = {x, y};
-  } else {
-    const auto old = *reinterpret_cast<const __nv_bfloat162*>(p);
-    *reinterpret_cast<std::uint32_t*>(p) = pack_bf16(__low2float(old) + x, __high2float(old) + y);
-  }
-}
-
-template <Product P, bool kShareB, class Out>
+template <Product P, class Out, Ring R>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a,
                    const __grid_constant__ CUtensorMap map_b,
                    const __grid_constant__ CUtensorMap map_out, Problem p) {
   extern __shared__ std::uint8_t raw[];
   std::uint8_t* shared = raw + (1024 - smem_address(raw) % 1024) % 1024;
-  std::uint8_t* staging = shared + kStages * kStageBytes;
-  auto* full = reinterpret_cast<std::uint64_t*>(staging + kStagingBytes);
-  std::uint64_t* empty = full + kStages;
-  auto* before = reinterpret_cast<int*>(empty + kStages);
+  std::uint8_t* staging = shared + kStages<R> * kStageBytes;
+  auto* full = reinterpret_cast<std::uint64_t*>(staging + kStagingBytes<R>);
+  std::uint64_t* empty = full + kStages<R>;
+  auto* before = reinterpret_cast<int*>(empty + kStages<R>);
   const int rank = static_cast<int>(cluster_cta_rank());
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
+    for (int s = 0; s < kStages<R>; ++s) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], 16);  // 8 multiplying warps in each of the two blocks
     }
     fence_mbarrier_init();
   }
-  using Tiles = Schedule<P, kShareB>;
+  using Tiles = Schedule<P>;
   if (warp == 1) {
     int sum = 0;
     for (int base = 0; base < p.experts; base += 32) {
@@ -253,17 +265,17 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   if (warp < 4) {
     register_budget_lower<40>();
     if (warp == 0 && elect_one()) {
-      for (; tiles.find(index, rank, tile); index += clusters)
+      for (; tiles.find(index, rank, tile); index += clusters) {
         for (int kb = 0; kb < tile.k_blocks; ++kb) {
           mbarrier_wait(&empty[slot], phase ^ 1);
           mbarrier_arrive_expect(&full[slot], kStageBytes);
-          load_slab<P, kShareB>(shared + slot * kStageBytes, &full[slot], &map_a, &map_b, tile, kb,
-                                rank);
-          if (++slot == kStages) {
+          load_slab<P>(shared + slot * kStageBytes, &full[slot], &map_a, &map_b, tile, kb, rank);
+          if (++slot == kStages<R>) {
             slot = 0;
             phase ^= 1;
           }
         }
+      }
     }
   } else {
     register_budget_raise<232>();
@@ -277,7 +289,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     };
     for (; tiles.find(index, rank, tile); index += clusters) {
       const auto next = [&] {
-        if (++slot == kStages) {
+        if (++slot == kStages<R>) {
           slot = 0;
           phase ^= 1;
         }
@@ -318,25 +330,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       wgmma_wait<0>();
       wgmma_pin(d);
       release(held);
-      const int row = 64 * group + 16 * (warp % 4);
-      Out* out = static_cast<Out*>(p.out) +
-                 (P == Product::kWgrad ? tile.expert * p.expert_stride : 0) +
-                 static_cast<std::int64_t>(tile.m0 + row) * p.ld + tile.n0;
-      const int rows = tile.rows - row, columns = p.n - tile.n0;
-      if constexpr (P != Product::kWgrad && std::is_same_v<Out, bf16>) {
-        store_rows(out, p.ld, d, staging + (warp - 4) * 2048, rows, columns);
-      } else if constexpr (P == Product::kWgrad && std::is_same_v<Out, float>) {
-        add_rows(&map_out, d, staging + group * 16384, group, tile.n0, tile.m0 + 64 * group,
-                 tile.expert, columns);
+      const int columns = p.n - tile.n0;
+      if constexpr (P == Product::kWgrad) {
+        add_rows<Out, R>(&map_out, d, staging + group * (kStagingBytes<R> / 2), group, tile.n0,
+                         tile.m0 + 64 * group, tile.expert, columns);
       } else {
-        const int r = lane / 4, c = lane % 4 * 2;
-#pragma unroll
-        for (int j = 0; j < kTileN / 8; ++j)
-          if (8 * j + c < columns) {
-            Out* q = out + r * p.ld + 8 * j + c;
-            if (r < rows) write_pair<P>(q, d[4 * j], d[4 * j + 1]);
-            if (r + 8 < rows) write_pair<P>(q + 8 * p.ld, d[4 * j + 2], d[4 * j + 3]);
-          }
+        const int row = 64 * group + 16 * (warp % 4);
+        Out* out =
+            static_cast<Out*>(p.out) + static_cast<std::int64_t>(tile.m0 + row) * p.ld + tile.n0;
+        store_rows(out, p.ld, d, staging + (warp - 4) * 2048, tile.rows - row, columns);
       }
     }
   }
@@ -345,15 +347,16 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   cluster_sync();  // a block stays while its partner may still arrive on its barriers
 }
 
-template <Product P, bool kShareB, class Out>
+template <Product P, class Out, Ring R = Ring::kDeep>
 void launch(Context& ctx, const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& out,
             const Problem& p) {
-  const auto kernel = grouped_kernel<P, kShareB, Out>;
+  const auto kernel = grouped_kernel<P, Out, R>;
   static const cudaError_t raised =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes<R>);
   CUDA_CHECK(raised);
   const int blocks = cuda_of(ctx, "GroupedMatmul").multiprocessors / 2 * 2;
-  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream_of(ctx)>>>(a, b, out, p);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes<R>, stream_of(ctx)>>>(a, b, out,
+                                                                                       p);
   CHECK_LAUNCH();
 }
 
@@ -381,59 +384,56 @@ CUtensorMap map_of_rows(const Tensor& t) {
 }  // namespace
 
 bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op) {
-  const std::int64_t R = op.out.size(0), experts = op.b.size(0);
+  const std::int64_t experts = op.b.size(0);
   if (!addressable(op.a) || !addressable(op.b) || experts > kMaxExperts || !packs(op.out, 8))
     return false;
   const Problem p{.offsets = op.offsets.as<const std::int32_t>(),
                   .out = op.out.data,
                   .ld = op.out.stride(0),
-                  .expert_stride = 0,
                   .experts = static_cast<int>(experts),
                   .m = 0,
                   .n = static_cast<int>(op.out.size(1)),
                   .k = static_cast<int>(op.a.size(1))};
   const CUtensorMap a = map_of(op.a), b = map_of(op.b);
-  const bool many_rows = R / experts >= 2048;
   const bool wide = op.out.dtype == DType::kF32;
-  if (op.trans_b) {
-    if (wide)
-      launch<Product::kTransB, true, float>(ctx, a, b, a, p);
-    else if (many_rows)
-      launch<Product::kTransB, true, bf16>(ctx, a, b, a, p);
-    else
-      launch<Product::kTransB, false, bf16>(ctx, a, b, a, p);
-  } else {
-    if (wide)
-      launch<Product::kPlain, true, float>(ctx, a, b, a, p);
-    else if (many_rows)
-      launch<Product::kPlain, true, bf16>(ctx, a, b, a, p);
-    else
-      launch<Product::kPlain, false, bf16>(ctx, a, b, a, p);
-  }
+  if (op.trans_b && wide)
+    launch<Product::kTransB, float>(ctx, a, b, a, p);
+  else if (op.trans_b)
+    launch<Product::kTransB, bf16>(ctx, a, b, a, p);
+  else if (wide)
+    launch<Product::kPlain, float>(ctx, a, b, a, p);
+  else
+    launch<Product::kPlain, bf16>(ctx, a, b, a, p);
   return true;
 }
 
 bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
   const std::int64_t experts = op.dw.size(0);
-  if (!addressable(op.dy) || !addressable(op.x) || experts > kMaxExperts || !packs(op.dw, 4))
+  if (!addressable(op.dy) || !addressable(op.x) || experts > kMaxExperts ||
+      !packs(op.dw, 16 / static_cast<int>(size_of(op.dw.dtype))))
     return false;
   const Problem p{.offsets = op.offsets.as<const std::int32_t>(),
                   .out = op.dw.data,
                   .ld = op.dw.stride(1),
-                  .expert_stride = op.dw.stride(0),
                   .experts = static_cast<int>(experts),
                   .m = static_cast<int>(op.dw.size(1)),
                   .n = static_cast<int>(op.dw.size(2)),
                   .k = 0};
   const CUtensorMap a = map_of(op.dy), b = map_of_rows(op.x);
-  if (op.dw.dtype == DType::kBF16) {
-    launch<Product::kWgrad, true, bf16>(ctx, a, b, a, p);
-    return true;
-  }
-  const CUtensorMap out = make_tensor_map(
-      TensorMapType::kF32, op.dw.data, {op.dw.size(2), op.dw.size(1), op.dw.size(0)},
-      {op.dw.stride(1), op.dw.stride(0)}, {32, 64, 1}, TensorMapSwizzle::k128);
-  launch<Product::kWgrad, true, float>(ctx, a, b, out, p);
+  const bool wide = op.dw.dtype == DType::kF32;
+  const CUtensorMap out = make_tensor_map(wide ? TensorMapType::kF32 : TensorMapType::kBF16,
+                                          op.dw.data, {op.dw.size(2), op.dw.size(1), op.dw.size(0)},
+                                          {op.dw.stride(1), op.dw.stride(0)},
+                                          {wide ? 32 : 64, 64, 1}, TensorMapSwizzle::k128);
+  const bool few_rows = op.dy.size(0) / experts < 2048;
+  if (wide && few_rows)
+    launch<Product::kWgrad, float, Ring::kShort>(ctx, a, b, out, p);
+  else if (wide)
+    launch<Product::kWgrad, float>(ctx, a, b, out, p);
+  else if (few_rows)
+    launch<Product::kWgrad, bf16, Ring::kShort>(ctx, a, b, out, p);
+  else
+    launch<Product::kWgrad, bf16>(ctx, a, b, out, p);
   return true;
 }
 

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
   }
 }
 
-constexpr int kRing = 3;  // rows of each operand on their way to a block
+constexpr int kRing = 3;  // most rows of an operand on their way to a block
 
 // dx, and this block's share of dweight into partials[blockIdx.x] (null: frozen). The copy engine
 // brings the rows, so that loads are in flight while a row is reduced.
@@ -81,7 +81,8 @@ template <class T, int kThreads, int kPacks>
 __global__ void __launch_bounds__(kThreads, kPacks > 2 ? 1 : 768 / kThreads)
     rms_norm_backward_kernel(EvenRows<T> dx, float* partials, EvenRows<const T> dy,
                              EvenRows<const T> x, const T* weight, const float* rstd,
-                             EvenRows<const T> residual, std::int64_t rows, int columns) {
+                             EvenRows<const T> residual, std::int64_t rows, int columns,
+                             int depth) {
   constexpr int V = kPackOf<T>;
   extern __shared__ __align__(128) std::uint8_t ring[];
   __shared__ std::uint64_t full[kRing];
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, kPacks > 2 ? 1 : 768 / kThreads)
   if (threadIdx.x == 0) {
     for (std::uint64_t& bar : full) sm90::mbarrier_init(&bar, 1);
     sm90::fence_mbarrier_init();
-    for (int at = 0; at < kRing; ++at)
+    for (int at = 0; at < depth; ++at)
       fetch(blockIdx.x + static_cast<std::int64_t>(at) * gridDim.x, at);
   }
   __syncthreads();
@@ -134,8 +135,8 @@ __global__ void __launch_bounds__(kThreads, kPacks > 2 ? 1 : 768 / kThreads)
       }
     }
     sum = block_sum<kThreads>(sum, shared);  // past it, all threads have read their slot
-    if (threadIdx.x == 0) fetch(r + static_cast<std::int64_t>(kRing) * gridDim.x, at);
-    if (++at == kRing) {
+    if (threadIdx.x == 0) fetch(r + static_cast<std::int64_t>(depth) * gridDim.x, at);
+    if (++at == depth) {
       at = 0;
       phase ^= 1;
     }
@@ -309,7 +310,7 @@ constexpr int kMaxRingBytes = 224 * 1024;
 template <class T, class F>
 bool dispatch_backward_shape(std::int64_t columns, F&& f) {
   const std::int64_t packs = ceil_div(columns, kPackOf<T>);
-  if (kRing * 3 * packs * 16 > kMaxRingBytes) return false;
+  if (6 * packs * 16 > kMaxRingBytes) return false;
   if (packs <= 64)
     f(RowShape<64, 1>{});
   else if (packs <= 128)
@@ -379,8 +380,9 @@ void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
         all_pack({op.dx, op.dy, op.x, op.weight, op.residual}, kPackOf<T>) &&
         dispatch_backward_shape<T>(x.columns, [&](auto shape) {
           constexpr int kThreads = shape.threads, kPacks = shape.packs;
-          const std::int64_t shared = kRing * (op.residual.defined() ? 3 : 2) * x.columns *
-                                      static_cast<std::int64_t>(sizeof(T));
+          // Six rows in all: what two blocks leave of the memory is the weights' L1.
+          const int depth = op.residual.defined() ? 2 : kRing;
+          const std::int64_t shared = 6 * x.columns * static_cast<std::int64_t>(sizeof(T));
           const std::int64_t resident = std::clamp<std::int64_t>(
               std::min<std::int64_t>(kPacks > 2 ? 1 : 768 / kThreads, kMaxRingBytes / shared), 1,
               4);
@@ -393,7 +395,7 @@ void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
           kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(shared),
                    stream_of(ctx)>>>(
               EvenRows<T>(dx), partials, EvenRows<const T>(dy), EvenRows<const T>(x), weight, rstd,
-              EvenRows<const T>(residual), x.rows, static_cast<int>(x.columns));
+              EvenRows<const T>(residual), x.rows, static_cast<int>(x.columns), depth);
         });
     if (!fits) {
       parts = static_cast<int>(std::min<std::int64_t>(x.rows, norm_partials(x.columns)));

@@ -58,8 +58,7 @@ std::string compare_outputs(const OpCase& c, Operands& got, Operands& want, DTyp
 TestContext::TestContext(Device device, std::size_t scratch_bytes, std::size_t saved_bytes)
     : cuda_(device == Device::kCuda ? make_cuda_context(0) : nullptr),
       saved_(saved_bytes, device),
-      // Device workspaces hold one share of partial sums for every multiprocessor.
-      scratch_(device == Device::kCuda ? scratch_bytes * 128 : scratch_bytes, device) {
+      scratch_(scratch_bytes, device) {
   if (cuda_ != nullptr) {
     ctx.cuda = cuda_.get();
     ctx.stream = cuda_stream(*cuda_);
