@@ -19,16 +19,10 @@ constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
 constexpr int kThreads = 384;
 constexpr int kMaxExperts = 480;
 
-// How the shared memory is used. With few slabs a tile, its results leave while the next tile is
-// multiplied, and need room for that.
-enum class Ring : std::uint8_t { kDeep, kShort };
-template <Ring R>
-constexpr int kStages = R == Ring::kDeep ? 4 : 3;
-template <Ring R>
-constexpr int kStagingBytes = R == Ring::kDeep ? 32 * 1024 : 64 * 1024;
-template <Ring R>
-constexpr int kSharedBytes = kStages<R>*(kStageBytes + 16) + kStagingBytes<R> +
-                             (kMaxExperts + 1) * 4 + 1024;
+constexpr int kStages = 4;
+constexpr int kStagingBytes = 32 * 1024;  // results on their way out
+constexpr int kSharedBytes =
+    kStages * (kStageBytes + 16) + kStagingBytes + (kMaxExperts + 1) * 4 + 1024;
 constexpr int kRasterM = 8;  // tile pairs along m walked together, so that operands stay in L2
 
 enum class Product : std::uint8_t {
@@ -178,7 +172,7 @@ __device__ __forceinline__ void store_rows(float* out, std::int64_t ld, const fl
 // 64 rows x 256 columns of a warpgroup, added to the results by the copy engine in boxes of 128
 // bytes a row. One addition an element and launch: no order matters. (For bf16 results the sum over
 // the rows is rounded before it is added, too.)
-template <class Out, Ring R>
+template <class Out>
 __device__ __forceinline__ void add_rows(const CUtensorMap* map, const float (&d)[128],
                                          std::uint8_t* staging, int group, int x, int y, int z,
                                          int columns) {
@@ -186,7 +180,7 @@ __device__ __forceinline__ void add_rows(const CUtensorMap* map, const float (&d
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const bool issuer = threadIdx.x % 128 == 0;
   constexpr int kColumns = 128 / static_cast<int>(sizeof(Out));
-  constexpr int kBoxes = kStagingBytes<R> / 2 / 8192;
+  constexpr int kBoxes = kStagingBytes / 2 / 8192;
 #pragma unroll
   for (int q = 0; q < kTileN / kColumns; ++q) {
     if (q * kColumns >= columns) break;
@@ -213,22 +207,22 @@ __device__ __forceinline__ void add_rows(const CUtensorMap* map, const float (&d
   }
 }
 
-template <Product P, class Out, Ring R>
+template <Product P, class Out>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a,
                    const __grid_constant__ CUtensorMap map_b,
                    const __grid_constant__ CUtensorMap map_out, Problem p) {
   extern __shared__ std::uint8_t raw[];
   std::uint8_t* shared = raw + (1024 - smem_address(raw) % 1024) % 1024;
-  std::uint8_t* staging = shared + kStages<R> * kStageBytes;
-  auto* full = reinterpret_cast<std::uint64_t*>(staging + kStagingBytes<R>);
-  std::uint64_t* empty = full + kStages<R>;
-  auto* before = reinterpret_cast<int*>(empty + kStages<R>);
+  std::uint8_t* staging = shared + kStages * kStageBytes;
+  auto* full = reinterpret_cast<std::uint64_t*>(staging + kStagingBytes);
+  std::uint64_t* empty = full + kStages;
+  auto* before = reinterpret_cast<int*>(empty + kStages);
   const int rank = static_cast<int>(cluster_cta_rank());
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages<R>; ++s) {
+    for (int s = 0; s < kStages; ++s) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], 16);  // 8 multiplying warps in each of the two blocks
     }
@@ -270,7 +264,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
           mbarrier_wait(&empty[slot], phase ^ 1);
           mbarrier_arrive_expect(&full[slot], kStageBytes);
           load_slab<P>(shared + slot * kStageBytes, &full[slot], &map_a, &map_b, tile, kb, rank);
-          if (++slot == kStages<R>) {
+          if (++slot == kStages) {
             slot = 0;
             phase ^= 1;
           }
@@ -289,7 +283,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     };
     for (; tiles.find(index, rank, tile); index += clusters) {
       const auto next = [&] {
-        if (++slot == kStages<R>) {
+        if (++slot == kStages) {
           slot = 0;
           phase ^= 1;
         }
@@ -332,8 +326,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       release(held);
       const int columns = p.n - tile.n0;
       if constexpr (P == Product::kWgrad) {
-        add_rows<Out, R>(&map_out, d, staging + group * (kStagingBytes<R> / 2), group, tile.n0,
-                         tile.m0 + 64 * group, tile.expert, columns);
+        add_rows<Out>(&map_out, d, staging + group * (kStagingBytes / 2), group, tile.n0,
+                      tile.m0 + 64 * group, tile.expert, columns);
       } else {
         const int row = 64 * group + 16 * (warp % 4);
         Out* out =
@@ -347,16 +341,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   cluster_sync();  // a block stays while its partner may still arrive on its barriers
 }
 
-template <Product P, class Out, Ring R = Ring::kDeep>
+template <Product P, class Out>
 void launch(Context& ctx, const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& out,
             const Problem& p) {
-  const auto kernel = grouped_kernel<P, Out, R>;
+  const auto kernel = grouped_kernel<P, Out>;
   static const cudaError_t raised =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes<R>);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   CUDA_CHECK(raised);
   const int blocks = cuda_of(ctx, "GroupedMatmul").multiprocessors / 2 * 2;
-  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes<R>, stream_of(ctx)>>>(a, b, out,
-                                                                                       p);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream_of(ctx)>>>(a, b, out, p);
   CHECK_LAUNCH();
 }
 
@@ -425,13 +418,8 @@ bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
                                           op.dw.data, {op.dw.size(2), op.dw.size(1), op.dw.size(0)},
                                           {op.dw.stride(1), op.dw.stride(0)},
                                           {wide ? 32 : 64, 64, 1}, TensorMapSwizzle::k128);
-  const bool few_rows = op.dy.size(0) / experts < 2048;
-  if (wide && few_rows)
-    launch<Product::kWgrad, float, Ring::kShort>(ctx, a, b, out, p);
-  else if (wide)
+  if (wide)
     launch<Product::kWgrad, float>(ctx, a, b, out, p);
-  else if (few_rows)
-    launch<Product::kWgrad, bf16, Ring::kShort>(ctx, a, b, out, p);
   else
     launch<Product::kWgrad, bf16>(ctx, a, b, out, p);
   return true;

@@ -138,7 +138,12 @@ OpCase grouped(I E, I R, I N, I K, I spare) {
                                                        .dy = dy,
                                                        .x = x,
                                                        .offsets = offsets},
-                               cost)},
+                               cost),
+                          step("GroupedMatmulWgrad narrow",
+                               ops::GroupedMatmulWgrad{.dw = o.adds("narrow", {E, N, K}, o.real()),
+                                                       .dy = dy,
+                                                       .x = x,
+                                                       .offsets = offsets})},
                 .seeds = {{"y", "dy"}},
                 .gradients = {{"x", "dx"}, {"w", "dw"}}};
           },
