@@ -6,6 +6,7 @@
 #include "apps/stop_signal.h"
 #include "base/cat.h"
 #include "base/error.h"
+#include "cuda/device.h"
 #include "train/log.h"
 #include "train/recipe_file.h"
 #include "train/recipe_plan.h"
@@ -39,7 +40,8 @@ int run(const TrainCommand& command) {
   options.terminal = isatty(STDOUT_FILENO) == 1;
   options.hub = local_hub_cache();
   options.device = train::choose_device(&why);
-  if (!why.empty()) train::log_info(why);
+  train::log_info(options.device == Device::kCuda ? cat("device: ", cuda_device_info(0).name)
+                                                  : cat("device: CPU (", why, ")"));
   return train::run_training(file.recipe, options);
 }
 

@@ -1,7 +1,11 @@
 #include "train/memory_estimate.h"
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
 
+#include "cuda/device.h"
 #include "models/glm_moe_dsa.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
@@ -53,6 +57,17 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
   e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
   e.scratch = plan.scratch;
   return e;
+}
+
+std::uint64_t available_memory(Device device) {
+  if (device == Device::kCuda) return cuda_device_info(0).free_bytes;
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  for (std::uint64_t kilobytes = 0; in >> key >> kilobytes;) {
+    if (key == "MemAvailable:") return kilobytes * 1024;
+    std::getline(in, unit);
+  }
+  return std::numeric_limits<std::uint64_t>::max();
 }
 
 }  // namespace glmtune::train

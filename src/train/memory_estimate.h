@@ -29,4 +29,7 @@ struct RankShares {
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                                std::int64_t row_tokens, const RankShares& shares, Device target);
 
+// Bytes a run can still take on a device now; the largest number where the system does not say.
+std::uint64_t available_memory(Device device);
+
 }  // namespace glmtune::train

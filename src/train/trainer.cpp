@@ -11,6 +11,7 @@
 #include "train/checkpoint_folder.h"
 #include "train/flops.h"
 #include "train/log.h"
+#include "train/memory_estimate.h"
 #include "train/metrics_log.h"
 #include "train/progress.h"
 #include "train/training_data.h"
@@ -117,7 +118,27 @@ class Run {
             : LrSchedule(o.lr, o.weight_decay));
   }
 
+  // Says before anything is allocated that a run does not fit, and what would make it fit.
+  void check_memory() const {
+    const std::int64_t row =
+        std::max<std::int64_t>(1, recipe_.step_scheduler.local_batch_size * source_->max_tokens());
+    const MemoryEstimate e = estimate_memory(config_, recipe_, dtype_, row, {}, options_.device);
+    const std::uint64_t available = available_memory(options_.device);
+    if (e.total() <= available) return;
+    const std::string text = cat(
+        "not enough memory: ", io::human_bytes(e.total()), " needed (", io::human_bytes(e.weights),
+        " weights, ", io::human_bytes(e.gradients), " gradients, ", io::human_bytes(e.optimizer),
+        " optimizer state, ", io::human_bytes(e.saved + e.scratch), " activations of a row of ",
+        row, " tokens), ", io::human_bytes(available), " available; set ",
+        "distributed.activation_checkpointing: true, a smaller step_scheduler.local_batch_size or ",
+        "packed_sequence.packed_sequence_size, or optimizer.master_weights: bf16");
+    // The CPU's estimate of what is free is rough: other processes and the page cache share it.
+    if (options_.device == Device::kCuda) fail_machine(text);
+    log_warning(text);
+  }
+
   void make_engine() {
+    check_memory();
     engine_ = std::make_unique<Engine>(
         models::make_model(config_, dtype_, recipe_.model.latent_norm_eps),
         Engine::Settings{.device = options_.device,

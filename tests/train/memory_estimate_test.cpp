@@ -30,6 +30,10 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
   }
 }
 
+TEST(MemoryEstimate, AvailableMemoryIsPlausible) {
+  EXPECT_GT(available_memory(Device::kCpu), std::uint64_t{1} << 20);
+}
+
 TEST(MemoryEstimate, SharesOfManyRanksAddUp) {
   const models::GlmConfig config = test::tiny_config();
   const Recipe recipe;
