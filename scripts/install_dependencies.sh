@@ -2,9 +2,8 @@
 # Installs what a build needs on Debian 12 (or a later Debian or Ubuntu) and is not there yet.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build git libdnnl-dev libyaml-cpp-dev libsimdjson-dev nlohmann-json3-dev
-          libfmt-dev libspdlog-dev libcli11-dev zlib1g-dev libzstd-dev libsnappy-dev
-          libcurl4-openssl-dev libgtest-dev)
+packages=(g++ cmake ninja-build git libdnnl-dev libyaml-cpp-dev libsimdjson-dev libfmt-dev
+          libspdlog-dev libcli11-dev zlib1g-dev libzstd-dev libsnappy-dev libgtest-dev)
 
 missing=()
 for p in "${packages[@]}"; do
