@@ -68,6 +68,14 @@ class Verifier {
                 &probe);
     loss(engine_.take_loss() / labels);
     gradients(trains);
+    for (const std::string& n : reference_.names("hidden."))
+      if (std::none_of(report_.hidden.begin(), report_.hidden.end(),
+                       [&](const TensorError& e) { return e.name == "hidden." + n; }))
+        fail(cat("the reference has hidden.", n, ", which the model does not have"));
+    if (!report_.logits && !report_.loss && report_.hidden.empty() && report_.grads.empty())
+      fail(
+          "the reference holds nothing to compare with: expected logits, loss, hidden.N or "
+          "grad.NAME beside input_ids");
     return report_;
   }
 

@@ -8,6 +8,8 @@
 
 #include "cuda/device.h"
 #include "io/json.h"
+#include "io/safetensors.h"
+#include "support/temp_folder.h"
 #include "train/verify.h"
 
 namespace glmtune::train {
@@ -81,6 +83,29 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenCuda, testing::ValuesIn(kCases), [](const 
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
+
+TEST(Verify, ReferenceWithoutResultsIsAnErrorNotAgreement) {
+  const std::string folder = folder_of({"indexshare", true});
+  const std::vector<std::int32_t> ids{1, 2, 3};
+  for (const bool stray : {false, true}) {
+    const TempFolder temp;
+    std::vector<io::TensorInfo> tensors{{.name = "input_ids", .dtype = DType::kI32, .shape = {3}}};
+    if (stray) tensors.push_back({.name = "hidden.99", .dtype = DType::kF32, .shape = {1}});
+    io::SafetensorsWriter writer(temp / "reference.safetensors", tensors);
+    writer.append(ids.data(), ids.size() * sizeof ids[0]);
+    const float zero = 0;
+    if (stray) writer.append(&zero, sizeof zero);
+    writer.finish();
+    try {
+      verify({.model = folder, .reference = temp / "reference.safetensors"});
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(stray ? "hidden.99" : "nothing to compare"),
+                std::string::npos)
+          << e.what();
+    }
+  }
+}
 
 TEST(Verify, WrongLatentEpsIsSeen) {
   const std::string folder = folder_of({"indexshare", true});
