@@ -1,4 +1,6 @@
 // The dry run of `glmtune check`.
+#include <algorithm>
+
 #include "apps/check_report.h"
 
 namespace glmtune::apps {
@@ -35,12 +37,12 @@ void estimate(CheckReport& report) {
   report.row_tokens = sample_tokens(recipe.dataset) * samples;
   const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
-                                 .pipeline_stages = plan.pp,
-                                 .context_ranks = plan.cp};
+                                 .pipeline_stages = plan.pp};
   const Device target = plan.world_size > 1 ? Device::kCuda : Device::kCpu;
   report.memory = train::estimate_memory(
       report.model->config, recipe, weight_type(recipe, report.model->config),
-      report.row_tokens > 0 ? report.row_tokens : 1, shares, target);
+      train::SampleRow(samples, std::max<std::int64_t>(1, sample_tokens(recipe.dataset) / plan.cp)),
+      shares, target);
 }
 
 }  // namespace glmtune::apps

@@ -97,9 +97,16 @@ double Engine::take_loss() {
   return *host.view.as<double>();
 }
 
-SampleRow::SampleRow(std::int64_t tokens)
-    : ids(static_cast<std::size_t>(tokens), 0),
-      labels(static_cast<std::size_t>(tokens), 0),
-      cu_seqlens{0, static_cast<std::int32_t>(tokens)} {}
+SampleRow::SampleRow(std::int64_t packs, std::int64_t tokens, std::int64_t longest_document)
+    : ids(static_cast<std::size_t>(packs * tokens), 0),
+      labels(static_cast<std::size_t>(packs * tokens), 0),
+      cu_seqlens{0} {
+  const std::int64_t longest = longest_document > 0 ? std::min(longest_document, tokens) : tokens;
+  for (std::int64_t pack = 0; pack < packs; ++pack)
+    for (std::int64_t end = 0; end < tokens;) {
+      end = std::min(end + longest, tokens);
+      cu_seqlens.push_back(static_cast<std::int32_t>(pack * tokens + end));
+    }
+}
 
 }  // namespace glmtune::train

@@ -7,7 +7,6 @@
 
 #include "cuda/device.h"
 #include "models/glm_moe_dsa.h"
-#include "train/engine.h"
 #include "train/optimizer.h"
 
 namespace glmtune::train {
@@ -34,7 +33,7 @@ StateBytes state_bytes(const nn::Parameter& p, const OptimizerSettings& optimize
 }  // namespace
 
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                               std::int64_t row_tokens, const RankShares& shares, Device target) {
+                               const SampleRow& row, const RankShares& shares, Device target) {
   Engine engine(models::make_model(config, dtype, recipe.model.latent_norm_eps),
                 {.device = Device::kMeta, .gradients = true, .target = target});
   MemoryEstimate e;
@@ -49,7 +48,6 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
     e.gradients += s.gradients / ranks;
     e.optimizer += s.optimizer / ranks;
   });
-  const SampleRow row(std::max<std::int64_t>(1, row_tokens / shares.context_ranks));
   models::PassOptions options{.backward = true};
   if (recipe.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
     options.recompute = models::Recompute::kFull;

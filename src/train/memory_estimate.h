@@ -5,6 +5,7 @@
 
 #include "models/glm_config.h"
 #include "tensor/tensor.h"
+#include "train/engine.h"
 #include "train/recipe.h"
 
 namespace glmtune::train {
@@ -21,13 +22,13 @@ struct MemoryEstimate {
 // ep · ep_shard ranks, the rest on all data-parallel and context-parallel ranks, and pipeline
 // stages divide the layers evenly (a plan, not a measurement: stages differ).
 struct RankShares {
-  std::int64_t expert_ranks = 1, dense_ranks = 1, pipeline_stages = 1, context_ranks = 1;
+  std::int64_t expert_ranks = 1, dense_ranks = 1, pipeline_stages = 1;
 };
 
-// row_tokens: tokens of one micro-batch in one document, the costliest row. dtype: of the
-// parameters. target: the device whose scratch sizes count.
+// row: the largest micro-batch of one rank. dtype: of the parameters. target: the device whose
+// scratch sizes count.
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                               std::int64_t row_tokens, const RankShares& shares, Device target);
+                               const SampleRow& row, const RankShares& shares, Device target);
 
 // Bytes a run can still take on a device now; the largest number where the system does not say.
 std::uint64_t available_memory(Device device);

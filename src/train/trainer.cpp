@@ -120,8 +120,7 @@ class Run {
 
   // Says before anything is allocated that a run does not fit, and what would make it fit.
   void check_memory() const {
-    const std::int64_t row =
-        std::max<std::int64_t>(1, recipe_.step_scheduler.local_batch_size * source_->max_tokens());
+    const SampleRow row = largest_row();
     const MemoryEstimate e = estimate_memory(config_, recipe_, dtype_, row, {}, options_.device);
     const std::uint64_t available = available_memory(options_.device);
     if (e.total() <= available) return;
@@ -129,7 +128,7 @@ class Run {
         "not enough memory: ", io::human_bytes(e.total()), " needed (", io::human_bytes(e.weights),
         " weights, ", io::human_bytes(e.gradients), " gradients, ", io::human_bytes(e.optimizer),
         " optimizer state, ", io::human_bytes(e.saved + e.scratch), " activations of a row of ",
-        row, " tokens), ", io::human_bytes(available), " available; set ",
+        row.ids.size(), " tokens), ", io::human_bytes(available), " available; set ",
         "distributed.activation_checkpointing: true, a smaller step_scheduler.local_batch_size or ",
         "packed_sequence.packed_sequence_size, or optimizer.master_weights: bf16");
     // The CPU's estimate of what is free is rough: other processes and the page cache share it.
@@ -223,10 +222,15 @@ class Run {
     return ExitCode::kOk;
   }
 
-  // Memory for the largest row there can be, in one document; other shapes grow it by themselves.
+  // The longest packs, filled with the longest documents.
+  SampleRow largest_row() const {
+    return SampleRow(recipe_.step_scheduler.local_batch_size,
+                     std::max<std::int64_t>(1, source_->max_tokens()), source_->summary().longest);
+  }
+
+  // Memory for that row; a row that needs more grows it by itself.
   void reserve_memory() {
-    const std::int64_t packs = recipe_.step_scheduler.local_batch_size;
-    const SampleRow largest(std::max<std::int64_t>(1, packs * source_->max_tokens()));
+    const SampleRow largest = largest_row();
     models::PassOptions options{.backward = true};
     if (recipe_.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
       options.recompute = models::Recompute::kFull;

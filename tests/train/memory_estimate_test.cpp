@@ -14,10 +14,11 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
   const models::GlmConfig config = test::tiny_config();
   Recipe recipe;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const MemoryEstimate e = estimate_memory(config, recipe, dtype, 37, {}, Device::kCpu);
+    const MemoryEstimate e =
+        estimate_memory(config, recipe, dtype, SampleRow(1, 37), {}, Device::kCpu);
     Engine engine(models::make_model(config, dtype, 1e-5), {.gradients = true});
     const Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
-    const SampleRow row(37);
+    const SampleRow row(1, 37);
     engine.run(row.input(), {.backward = true});
     EXPECT_EQ(e.saved, engine.peak().saved);
     EXPECT_EQ(e.scratch, engine.peak().scratch);
@@ -30,6 +31,13 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
   }
 }
 
+TEST(MemoryEstimate, DocumentsOfALargestRowStayWithinPacksAndTheirLength) {
+  EXPECT_EQ(SampleRow(2, 7, 3).cu_seqlens, (std::vector<std::int32_t>{0, 3, 6, 7, 10, 13, 14}));
+  EXPECT_EQ(SampleRow(2, 5).cu_seqlens, (std::vector<std::int32_t>{0, 5, 10}));
+  EXPECT_EQ(SampleRow(1, 4, 9).cu_seqlens, (std::vector<std::int32_t>{0, 4}));
+  EXPECT_EQ(SampleRow(2, 7, 3).ids.size(), 14U);
+}
+
 TEST(MemoryEstimate, AvailableMemoryIsPlausible) {
   EXPECT_GT(available_memory(Device::kCpu), std::uint64_t{1} << 20);
 }
@@ -37,8 +45,9 @@ TEST(MemoryEstimate, AvailableMemoryIsPlausible) {
 TEST(MemoryEstimate, SharesOfManyRanksAddUp) {
   const models::GlmConfig config = test::tiny_config();
   const Recipe recipe;
-  const auto one = estimate_memory(config, recipe, DType::kBF16, 16, {}, Device::kCpu);
-  const auto four = estimate_memory(config, recipe, DType::kBF16, 16,
+  const SampleRow row(1, 16);
+  const auto one = estimate_memory(config, recipe, DType::kBF16, row, {}, Device::kCpu);
+  const auto four = estimate_memory(config, recipe, DType::kBF16, row,
                                     {.expert_ranks = 4, .dense_ranks = 4}, Device::kCpu);
   EXPECT_NEAR(static_cast<double>(four.optimizer), static_cast<double>(one.optimizer) / 4, 200);
 }
