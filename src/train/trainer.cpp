@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/cat.h"
@@ -52,9 +53,16 @@ class Run {
     open_data();
     make_engine();
     resume();
+    check_folder_is_free();
+    const std::int64_t total = scheduler_->total_steps();
+    if (resumed_ && total > 0 && at_.next_step >= total) {
+      log_info(cat("nothing is left to do: ", at_.next_step, " of ", total,
+                   " steps are done; raise step_scheduler.max_steps or num_epochs to go on"));
+      return ExitCode::kOk;
+    }
     metrics_ = std::make_unique<MetricsLog>(folder_.root(),
                                             resumed_ ? std::optional(at_.next_step) : std::nullopt);
-    if (scheduler_->total_steps() == 0) return load_and_save();
+    if (total == 0) return load_and_save();
     reserve_memory();
     return train();
   }
@@ -195,13 +203,25 @@ class Run {
           cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
     }
     load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream);
-    const std::string fingerprint = at_.data_fingerprint, signature = at_.model_signature;
-    at_ = saved;
-    at_.data_fingerprint = fingerprint;
-    at_.model_signature = signature;
+    // What is saved from here on belongs to this run's data, model and seed.
+    at_.next_step = saved.next_step;
+    at_.cursor = saved.cursor;
+    at_.lowest_val_loss = saved.lowest_val_loss;
+    at_.has_val_loss = saved.has_val_loss;
     resumed_ = true;
     log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                  at_.cursor.epoch));
+  }
+
+  // A published folder is never overwritten: said now, not when the first save comes to it.
+  void check_folder_is_free() const {
+    if (!recipe_.checkpoint.enabled) return;
+    for (const StepFolder& f : folder_.published())
+      if (f.step >= at_.next_step && f.step < scheduler_->total_steps() &&
+          scheduler_->saves_checkpoint(f.step) && scheduler_->epoch_of(f.step) == f.epoch)
+        fail(cat(f.path, " is a checkpoint of another run, and this one would save step ", f.step,
+                 " there too; choose another checkpoint.checkpoint_dir, remove it, or name it in ",
+                 "checkpoint.restore_from"));
   }
 
   // What of a saved position does not belong to this run; empty when all does.
@@ -362,10 +382,12 @@ class Run {
 
   static std::string losses_json(const StepResult& step,
                                  const std::vector<ValidationResult>& validation) {
+    // JSON has no NaN.
+    const auto number = [](double x) { return std::isfinite(x) ? io::Value(x) : io::Value(); };
     io::Value losses(
-        io::Value::Object{{"train_loss", step.loss ? io::Value(*step.loss) : io::Value()}});
+        io::Value::Object{{"train_loss", step.loss ? number(*step.loss) : io::Value()}});
     for (const ValidationResult& v : validation)
-      losses.set(v.name == "default" ? "val_loss" : cat("val_loss_", v.name), v.loss);
+      losses.set(v.name == "default" ? "val_loss" : cat("val_loss_", v.name), number(v.loss));
     return io::to_json(losses, {.indent = 2}) + "\n";
   }
 

@@ -189,6 +189,35 @@ TEST_F(Trainer, PublishedCheckpointIsNeverOverwritten) {
   EXPECT_EQ(bytes(path("out/LATEST/state.safetensors")), state);
 }
 
+TEST_F(Trainer, OccupiedStepFolderIsNamedBeforeTraining) {
+  ASSERT_EQ(train(mock_recipe("out", 3, 2)), 0);
+  // Another model dtype: the checkpoint is not resumed, and step 1 would be saved to its folder.
+  try {
+    train(mock_recipe("out", 3, 2, "", "bfloat16"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("epoch_0_step_1"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(log("out").size(), 3U);
+}
+
+TEST_F(Trainer, CheckpointResumedUnderAnotherSeedBelongsToThatSeed) {
+  ASSERT_EQ(train(mock_recipe("first", 4, 2)), 0);
+  const auto go_on = [&](int steps, const std::string& from) {
+    std::string recipe = mock_recipe("second", steps, 2);
+    recipe.replace(recipe.find("seed: 5"), 7, "seed: 6");
+    if (!from.empty())
+      recipe.replace(recipe.find("{enabled: true,"), 15,
+                     cat("{enabled: true, restore_from: ", path(from), ","));
+    return train(recipe);
+  };
+  ASSERT_EQ(go_on(4, "first/epoch_0_step_1"), 0);
+  ASSERT_EQ(go_on(6, ""), 0);  // goes on from its own LATEST
+  const std::vector<io::Value> lines = log("second");
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines.back().find("step")->as_int(), 5);
+}
+
 TEST_F(Trainer, NonfiniteLossStopsTheRunWithoutASave) {
   std::string recipe = golden_recipe("out");
   recipe.replace(recipe.find("lr: 1e-3"), 8, "lr: 1e30");
