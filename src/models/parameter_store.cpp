@@ -65,4 +65,8 @@ void ParameterStore::zero_gradients(void* stream) {
   zero(gradients_, stream);
 }
 
+void ParameterStore::zero_expert_load(void* stream) {
+  zero(loads_, stream);
+}
+
 }  // namespace glmtune::models

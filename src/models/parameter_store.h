@@ -18,6 +18,7 @@ class ParameterStore {
   std::size_t value_bytes() const { return values_.size(); }
   std::size_t gradient_bytes() const { return gradients_.size(); }
   void zero_gradients(void* stream = nullptr);
+  void zero_expert_load(void* stream = nullptr);
 
  private:
   Buffer values_, gradients_, loads_;

@@ -78,6 +78,7 @@ class Loop {
       }
     }
     p_.engine.parameters().zero_gradients(p_.engine.context().stream);
+    p_.engine.parameters().zero_expert_load(p_.engine.context().stream);
     if (r.label_tokens > 0) forward_backward(r);
     update(r, step);
     at_.cursor = batch.after;
@@ -126,7 +127,6 @@ class Loop {
         glmtune::run(ctx, ops::UpdateRouterBias{.bias = router.e_score_correction_bias.value,
                                                 .load = router.load,
                                                 .factor = factor});
-        zero_bytes(router.load, ctx.stream);
       });
   }
 
