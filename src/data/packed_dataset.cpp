@@ -115,6 +115,7 @@ std::string PackedDataset::cache_key(std::int64_t vocab_size) const {
   hash.add(static_cast<std::int64_t>(packing_.strategy));
   hash.add(packing_.max_packs.value_or(-1));
   hash.add(static_cast<std::int64_t>(packing_.drop_long_samples));
+  hash.add(cat(maker_->max_dropped_fraction()));  // what is kept has passed that ceiling
   hash.add(packing_.shuffle ? static_cast<std::int64_t>(packing_.seed) : -1);
   return hash.hex();
 }
