@@ -1,6 +1,7 @@
 #include "apps/command_line.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -38,7 +39,7 @@ class CommandLine : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / cat("glmtune_cli_", test->name());
+    folder_ = fs::temp_directory_path() / cat("glmtune_cli_", test->name(), "_", ::getpid());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -1,6 +1,7 @@
 #include "train/metrics_log.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/cat.h"
 #include "base/error.h"
 
 namespace glmtune::train {
@@ -19,7 +21,7 @@ class MetricsFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / (std::string("glmtune_metrics_") + test->name());
+    folder_ = fs::temp_directory_path() / cat("glmtune_metrics_", test->name(), "_", ::getpid());
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/temp_folder.h"
 #include "train/recipe_support.h"
 
 namespace glmtune::train {
@@ -502,8 +503,8 @@ TEST(RecipeFile, ActivationCheckpointingWords) {
 }
 
 TEST(RecipeFile, ChatTemplatesComeAsTextFileOrJson) {
-  const std::filesystem::path dir = std::filesystem::temp_directory_path() / "glmtune_recipe_test";
-  std::filesystem::create_directories(dir);
+  const TempFolder temp;
+  const std::filesystem::path dir = temp.path();
   std::ofstream(dir / "t.jinja") << "{{ messages }}";
   std::ofstream(dir / "t.json") << "{\"chat_template\": \"{{ x }}\"}";
   std::ofstream(dir / "bad.json") << "{\"template\": 1}";
@@ -517,7 +518,6 @@ TEST(RecipeFile, ChatTemplatesComeAsTextFileOrJson) {
   EXPECT_EQ(read((dir / "t.json").string()), "{{ x }}");
   EXPECT_TRUE(contains(small_error({"--dataset.chat_template=" + (dir / "bad.json").string()}),
                        "no string chat_template"));
-  std::filesystem::remove_all(dir);
 }
 
 TEST(RecipeFile, ConfigYamlHoldsTheOverridesAndReadsBack) {
