@@ -133,6 +133,7 @@ void copy_bytes(Tensor dst, Tensor src, void* stream) {
   if (!dst.same_shape(src) || dst.dtype != src.dtype || !dst.contiguous() || !src.contiguous())
     fail(cat("copy_bytes: ", dst.shape_string(), " from ", src.shape_string()));
   if (dst.device == Device::kMeta || src.device == Device::kMeta || dst.count() == 0) return;
+  check(dst.data != nullptr && src.data != nullptr, "copy_bytes: a view has no memory");
   if (dst.device == Device::kCuda || src.device == Device::kCuda)
     cuda_memory::copy(dst.data, src.data, dst.bytes(), stream);
   else
@@ -142,6 +143,7 @@ void copy_bytes(Tensor dst, Tensor src, void* stream) {
 void zero_bytes(Tensor dst, void* stream) {
   check(dst.contiguous(), "zero_bytes: the view is strided");
   if (dst.device == Device::kMeta || dst.count() == 0) return;
+  check(dst.data != nullptr, "zero_bytes: the view has no memory");
   if (dst.device == Device::kCuda)
     cuda_memory::zero(dst.data, dst.bytes(), stream);
   else
