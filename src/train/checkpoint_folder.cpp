@@ -35,6 +35,28 @@ std::optional<StepFolder> parse(const fs::path& path) {
   return StepFolder{.epoch = *epoch, .step = *step, .path = path.string()};
 }
 
+// What of a published folder is not as its manifest says; empty when all of it is there.
+std::string damage(const std::string& folder) {
+  const std::string path = (fs::path(folder) / kManifest).string();
+  try {
+    const io::Value manifest = io::read_json_file(path);
+    const io::Value* files = manifest.is_object() ? manifest.find("files") : nullptr;
+    if (files == nullptr) return "manifest.json lists no files";
+    for (const io::Value& file : files->as_array()) {
+      const io::Value *name = file.find("name"), *bytes = file.find("bytes");
+      if (name == nullptr || bytes == nullptr) return "manifest.json is damaged";
+      std::error_code ec;
+      const auto size = fs::file_size(fs::path(folder) / name->as_string(), ec);
+      if (ec) return cat(name->as_string(), " is missing");
+      if (static_cast<std::int64_t>(size) != bytes->as_int())
+        return cat(name->as_string(), " has ", size, " bytes instead of ", bytes->as_int());
+    }
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
 bool is_published(const fs::path& path) {
   std::error_code ec;
   return fs::is_directory(path, ec) && !fs::exists(path / kIncomplete, ec) &&
@@ -139,10 +161,20 @@ void CheckpointFolder::point(const std::string& link, const StepFolder& folder) 
 std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_from,
                                                     std::string* note) const {
   if (restore_from.empty() || restore_from == "LATEST" || restore_from == "LOWEST_VAL") {
-    auto folder = pointed_at(restore_from.empty() ? "LATEST" : restore_from);
-    if (!folder && restore_from != "LOWEST_VAL") {
-      const std::vector<StepFolder> all = published();
-      if (!all.empty()) folder = all.back();
+    // The newest whole one: a crash after publishing may have left LATEST behind it.
+    std::vector<StepFolder> candidates = published();
+    if (restore_from == "LOWEST_VAL") {
+      const auto lowest = pointed_at("LOWEST_VAL");
+      candidates.clear();
+      if (lowest) candidates.push_back(*lowest);
+    }
+    std::optional<StepFolder> folder;
+    for (auto it = candidates.rbegin(); it != candidates.rend() && !folder; ++it) {
+      const std::string problem = damage(it->path);
+      if (problem.empty())
+        folder = *it;
+      else if (note != nullptr)
+        *note = cat(it->path, " is left out, ", problem);
     }
     if (!folder && !restore_from.empty() && note != nullptr)
       *note = cat("checkpoint.restore_from: ", restore_from, ": no complete checkpoint in ", root_,
@@ -159,6 +191,8 @@ std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_f
     fail(cat("checkpoint.restore_from: ", path.string(), " is ",
              fs::exists(path / kIncomplete, ec) ? "incomplete (its save was interrupted)"
                                                 : "not a glmtune checkpoint (no manifest.json)"));
+  if (const std::string problem = damage(path.string()); !problem.empty())
+    fail(cat("checkpoint.restore_from: ", path.string(), " is damaged: ", problem));
   const auto folder = parse(fs::canonical(path, ec));
   return folder ? *folder : StepFolder{.path = path.string()};
 }

@@ -184,7 +184,7 @@ class Run {
   void resume() {
     at_.seed = recipe_.seed;
     at_.data_fingerprint = source_->fingerprint();
-    at_.model_signature = model_signature(engine_->model());
+    at_.model_signature = model_signature(engine_->model(), engine_->context().stream);
     if (!recipe_.checkpoint.enabled) return;
     std::string note;
     const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);

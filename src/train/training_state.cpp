@@ -1,5 +1,8 @@
 #include "train/training_state.h"
 
+#include <algorithm>
+#include <cstring>
+#include <string_view>
 #include <unordered_set>
 
 #include "base/cat.h"
@@ -9,6 +12,7 @@
 namespace glmtune::train {
 namespace {
 
+constexpr std::string_view kRouterBias = "e_score_correction_bias";
 constexpr const char* kFormat = "glmtune training state 1";
 
 std::string tensors_path(const std::string& folder) {
@@ -24,8 +28,7 @@ std::vector<std::pair<std::string, Tensor>> state_tensors(models::CausalLm& mode
   std::vector<std::pair<std::string, Tensor>> list;
   model.visit_parameters([&](nn::Parameter& p) {
     // The router's bias has no gradient but may be moved by the sign rule.
-    if (p.trainable || p.name.ends_with("e_score_correction_bias"))
-      list.emplace_back(p.name, p.value);
+    if (p.trainable || p.name.ends_with(kRouterBias)) list.emplace_back(p.name, p.value);
   });
   optimizer.visit_state([&](const std::string& name, Tensor t) { list.emplace_back(name, t); });
   return list;
@@ -43,11 +46,23 @@ const io::Value& member(const io::Value& object, const char* key, const std::str
 
 }  // namespace
 
-std::string model_signature(models::CausalLm& model) {
+std::string model_signature(models::CausalLm& model, void* stream) {
   std::uint64_t hash = 1469598103934665603U;  // FNV-1a
+  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 1099511628211U; };
   model.visit_parameters([&](nn::Parameter& p) {
     for (const char c : cat(p.name, " ", p.value.shape_string(), "\n"))
-      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+      add(static_cast<unsigned char>(c));
+    if (p.trainable || p.name.ends_with(kRouterBias)) return;
+    // Frozen parameters tell one base model from another of the same shape.
+    const std::int64_t n = p.value.count();
+    const OwnedTensor host({n}, p.value.dtype, Device::kCpu);
+    copy_bytes(host, p.value.reshape({n}), stream);
+    const auto* bytes = host.view.as<const unsigned char>();
+    for (std::size_t i = 0; i < host.view.bytes(); i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + i, std::min<std::size_t>(8, host.view.bytes() - i));
+      add(word);
+    }
   });
   return cat(std::hex, hash);
 }

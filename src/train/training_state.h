@@ -15,13 +15,13 @@ struct TrainingPosition {
   data::SamplerCursor cursor;  // where the next global batch begins
   std::uint64_t seed = 0;
   std::string data_fingerprint;  // PackSource::fingerprint()
-  std::string model_signature;   // names, shapes and dtypes of the parameters
+  std::string model_signature;   // of model_signature()
   double lowest_val_loss = 0;    // of best_metric_key; meaningful when has_val_loss
   bool has_val_loss = false;
 };
 
-// A digest of every parameter's name, shape and dtype.
-std::string model_signature(models::CausalLm& model);
+// A digest of every parameter's name, shape and dtype, and of the values of the frozen ones.
+std::string model_signature(models::CausalLm& model, void* stream);
 
 // Writes <folder>/state.json and state.safetensors: all parameters that training can change, then
 // the optimizer's tensors.

@@ -13,6 +13,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "train/checkpoint_folder.h"
 #include "train/recipe_file.h"
 
 namespace glmtune::train {
@@ -216,6 +217,46 @@ TEST_F(Trainer, CheckpointResumedUnderAnotherSeedBelongsToThatSeed) {
   const std::vector<io::Value> lines = log("second");
   ASSERT_EQ(lines.size(), 4U);
   EXPECT_EQ(lines.back().find("step")->as_int(), 5);
+}
+
+TEST_F(Trainer, DamagedCheckpointIsLeftOutForTheOneBefore) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);
+  const std::string newest = path("out/epoch_1_step_3/state.safetensors");
+  ASSERT_TRUE(fs::exists(newest));
+  fs::resize_file(newest, fs::file_size(newest) - 1);
+  const CheckpointFolder folder(path("out"));
+  std::string note;
+  const auto found = folder.resolve("", &note);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->step, 1);
+  EXPECT_NE(note.find("state.safetensors has"), std::string::npos) << note;
+  EXPECT_THROW((void)folder.resolve("epoch_1_step_3", &note), Error);
+}
+
+TEST_F(Trainer, NewestCheckpointIsResumedWhereLatestStayedBehind) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);
+  fs::remove(path("out/LATEST"));
+  fs::create_directory_symlink("epoch_0_step_1", path("out/LATEST"));
+  std::string note;
+  EXPECT_EQ(CheckpointFolder(path("out")).resolve("", &note)->step, 3);
+}
+
+// user_reports 66: GLM-5 and 5.1 have the same shapes.
+TEST_F(Trainer, CheckpointOfAnotherBaseModelIsNotResumed) {
+  ASSERT_EQ(train(mock_recipe("out", 2, 100)), 0);
+  fs::copy(kGolden, path("other"));
+  fs::permissions(path("other/model.safetensors"), fs::perms::owner_write, fs::perm_options::add);
+  const auto file = io::SafetensorsFile::open(path("other/model.safetensors"));
+  const io::TensorInfo& t = file.at("model.layers.0.self_attn.indexer.wk.weight");
+  std::fstream out(path("other/model.safetensors"),
+                   std::ios::in | std::ios::out | std::ios::binary);
+  out.seekp(static_cast<std::streamoff>(t.offset));
+  out.write("\0\0\0\0", 4);
+  out.close();
+  std::string recipe = mock_recipe("out", 2, 100);
+  recipe.replace(recipe.find(kGolden), kGolden.size(), path("other"));
+  // Starts from the base model, and so meets the checkpoint that is there.
+  EXPECT_THROW(train(recipe), Error);
 }
 
 TEST_F(Trainer, NonfiniteLossStopsTheRunWithoutASave) {
