@@ -156,7 +156,7 @@ class Writer {
   void new_line(int depth) {
     if (style_.indent < 0) return;
     out_.push_back('\n');
-    out_.append(static_cast<std::size_t>(depth * style_.indent), ' ');
+    out_.append(static_cast<std::size_t>(depth) * static_cast<std::size_t>(style_.indent), ' ');
   }
 
   JsonStyle style_;

@@ -243,7 +243,7 @@ TEST_F(Trainer, NewestCheckpointIsResumedWhereLatestStayedBehind) {
 
 // user_reports 66: GLM-5 and 5.1 have the same shapes.
 TEST_F(Trainer, CheckpointOfAnotherBaseModelIsNotResumed) {
-  ASSERT_EQ(train(mock_recipe("out", 2, 100)), 0);
+  ASSERT_EQ(train(mock_recipe("out", 3, 100)), 0);
   fs::copy(kGolden, path("other"));
   fs::permissions(path("other/model.safetensors"), fs::perms::owner_write, fs::perm_options::add);
   const auto file = io::SafetensorsFile::open(path("other/model.safetensors"));
@@ -253,7 +253,7 @@ TEST_F(Trainer, CheckpointOfAnotherBaseModelIsNotResumed) {
   out.seekp(static_cast<std::streamoff>(t.offset));
   out.write("\0\0\0\0", 4);
   out.close();
-  std::string recipe = mock_recipe("out", 2, 100);
+  std::string recipe = mock_recipe("out", 3, 100);
   recipe.replace(recipe.find(kGolden), kGolden.size(), path("other"));
   // Starts from the base model, and so meets the checkpoint that is there.
   EXPECT_THROW(train(recipe), Error);
