@@ -205,6 +205,7 @@ class Run {
     load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream);
     // What is saved from here on belongs to this run's data, model and seed.
     at_.next_step = saved.next_step;
+    at_.updates = saved.updates;
     at_.cursor = saved.cursor;
     at_.lowest_val_loss = saved.lowest_val_loss;
     at_.has_val_loss = saved.has_val_loss;

@@ -120,7 +120,7 @@ class Loop {
       return;
     }
     p_.optimizer.update(ctx, p_.lr_schedule.learning_rate(step), p_.lr_schedule.weight_decay(step),
-                        step + 1);
+                        ++at_.updates);
     const double factor = p_.recipe.model.gate_bias_update_factor;
     if (factor != 0)
       p_.engine.model().visit_routers([&](std::int64_t, nn::Router& router) {

@@ -81,6 +81,7 @@ void save_state(const std::string& folder, const TrainingPosition& position,
   io::Value state(io::Value::Object{
       {"format", kFormat},
       {"next_step", position.next_step},
+      {"updates", position.updates},
       {"epoch", position.cursor.epoch},
       {"next_pack", position.cursor.next},
       {"seed", std::to_string(position.seed)},
@@ -99,6 +100,7 @@ TrainingPosition read_position(const std::string& folder) {
              kFormat, "'"));
   TrainingPosition p;
   p.next_step = member(state, "next_step", where).as_int();
+  p.updates = member(state, "updates", where).as_int();
   p.cursor = {.epoch = member(state, "epoch", where).as_int(),
               .next = member(state, "next_pack", where).as_int()};
   p.seed = std::stoull(member(state, "seed", where).as_string());

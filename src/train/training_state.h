@@ -11,7 +11,8 @@
 namespace glmtune::train {
 
 struct TrainingPosition {
-  std::int64_t next_step = 0;  // optimizer steps done
+  std::int64_t next_step = 0;  // steps done
+  std::int64_t updates = 0;         // of these, steps that changed the weights (Adam's step)
   data::SamplerCursor cursor;  // where the next global batch begins
   std::uint64_t seed = 0;
   std::string data_fingerprint;  // PackSource::fingerprint()

@@ -123,8 +123,8 @@ TEST_F(Trainer, ActivationCheckpointingChangesNoBit) {
   ASSERT_EQ(train(golden_recipe("plain")), 0);
   ASSERT_EQ(train(golden_recipe("recompute", "distributed: {activation_checkpointing: true}\n")),
             0);
-  EXPECT_EQ(bytes(path("plain/LATEST/state.safetensors")),
-            bytes(path("recompute/LATEST/state.safetensors")));
+  EXPECT_TRUE(bytes(path("plain/LATEST/state.safetensors")) ==
+              bytes(path("recompute/LATEST/state.safetensors")));
 }
 
 TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
@@ -137,8 +137,8 @@ TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
       ASSERT_EQ(train(mock_recipe(parts, 8, 100, "", dtype), &stop),
                 exit_status(ExitCode::kPreempted));
     ASSERT_EQ(train(mock_recipe(parts, 8, 100, "", dtype)), 0);
-    EXPECT_EQ(bytes(path(whole + "/LATEST/state.safetensors")),
-              bytes(path(parts + "/LATEST/state.safetensors")));
+    EXPECT_TRUE(bytes(path(whole + "/LATEST/state.safetensors")) ==
+                bytes(path(parts + "/LATEST/state.safetensors")));
     const auto a = log(whole), b = log(parts);
     ASSERT_EQ(a.size(), 8U);
     ASSERT_EQ(b.size(), 8U);
