@@ -1,5 +1,7 @@
 #include "train/metrics_log.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -53,6 +55,8 @@ std::string lines_before(const std::string& path, std::int64_t step) {
 
 void cut_to_step(const std::string& path, std::int64_t step) {
   if (!std::filesystem::exists(path)) return;
+  if (!std::filesystem::is_regular_file(path))
+    fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
   const std::string kept = lines_before(path, step);
   const std::string beside = path + ".tmp";
   std::ofstream out(beside, std::ios::binary | std::ios::trunc);
@@ -65,7 +69,7 @@ void cut_to_step(const std::string& path, std::int64_t step) {
 
 bool ends_inside_a_line(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in || in.tellg() <= 0) return false;
+  if (!in || in.tellg() <= 0 || !std::filesystem::is_regular_file(path)) return false;
   in.seekg(-1, std::ios::end);
   return in.get() != '\n';
 }
@@ -136,11 +140,17 @@ MetricsLog::MetricsLog(std::string folder, std::optional<std::int64_t> resume_st
     : folder_(std::move(folder)), resume_step_(resume_step) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
-  if (error) fail_machine(cat(folder_, ": the folder cannot be made: ", error.message()));
+  if (error)
+    fail(cat("checkpoint.checkpoint_dir: ", folder_, ": the folder cannot be made: ",
+             error.message(), "; choose a folder that can be written"));
+  if (::access(folder_.c_str(), W_OK | X_OK) != 0)
+    fail(cat("checkpoint.checkpoint_dir: ", folder_, ": cannot be written: ", std::strerror(errno),
+             "; choose a folder that can be written"));
 }
 
 MetricsLog::~MetricsLog() {
-  for (const auto& [name, file] : files_) std::fclose(file);
+  for (const auto& [name, file] : files_)
+    if (file != nullptr) std::fclose(file);  // null: it could not be opened
 }
 
 void MetricsLog::append(const std::string& name, const std::string& line) {

@@ -120,6 +120,19 @@ TEST_F(MetricsFiles, AFolderThatCannotBeMadeIsNamed) {
   }
 }
 
+TEST_F(MetricsFiles, ALogThatCannotBeOpenedIsNamed) {
+  fs::create_directories(folder_ / "training.jsonl");
+  for (const std::optional<std::int64_t> resumed : {std::optional<std::int64_t>(), {4}}) {
+    MetricsLog log(folder_.string(), resumed);
+    try {
+      log.write(at(0));
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("training.jsonl"), std::string::npos) << e.what();
+    }
+  }
+}
+
 TEST(ConsoleLine, IsAutoModels) {
   TrainMetrics metrics;
   metrics.step = 3;
