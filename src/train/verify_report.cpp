@@ -39,7 +39,8 @@ TensorError compare(std::string name, const std::vector<double>& got,
     got_norm += got[i] * got[i];
     if (!(std::abs(d) <= e.max_abs)) e.max_abs = std::abs(d);  // keeps a NaN
   }
-  e.rel_l2 = norm > 0 ? std::sqrt(error / norm) : std::sqrt(got_norm);
+  // Not norm > 0, which would hide a NaN.
+  e.rel_l2 = norm == 0 ? std::sqrt(got_norm) : std::sqrt(error / norm);
   return e;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -112,6 +113,10 @@ TEST(Verify, WrongLatentEpsIsSeen) {
   VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
   options.latent_norm_eps = 1e-5;  // the reference was made with 1e-6
   EXPECT_FALSE(verify(options).ok());
+}
+
+TEST(Verify, ANanInTheReferenceIsOverEveryTolerance) {
+  EXPECT_TRUE(std::isnan(compare("t", {0, 0}, {std::nan(""), 1}).rel_l2));
 }
 
 }  // namespace
