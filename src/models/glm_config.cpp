@@ -157,7 +157,13 @@ double rope_theta(const Reader& r, const Value& config, std::string_view where) 
     }
     if (inner.has("rope_theta")) theta = inner.positive("rope_theta");
   }
-  if (theta > 0) return theta;
+  if (theta > 0) {
+    const Value* outer = r.find("rope_theta");
+    if (outer != nullptr && r.positive("rope_theta") != theta)
+      r.error("rope_theta", cat("found ", Reader::shown(*outer), ", but rope_parameters has ",
+                                theta, "; remove the wrong one"));
+    return theta;
+  }
   if (config.find("rope_theta") == nullptr) {
     r.error("rope_parameters.rope_theta", "is missing (and so is `rope_theta`)");
   }

@@ -115,6 +115,14 @@ TEST(GlmConfig, IndexShareRules) {
   EXPECT_TRUE(parse_glm_config(glm5(), "f").is_full(77));
 }
 
+TEST(GlmConfig, TwoDifferentRopeThetasAreAnError) {
+  io::Value v = glm5();
+  v.set("rope_theta", 1000000);
+  EXPECT_EQ(parse_glm_config(v, "f").rope_theta, 1e6);
+  v.set("rope_theta", 10000);
+  EXPECT_THROW(parse_glm_config(v, "f"), Error);
+}
+
 TEST(GlmConfig, AliasesAndDefaults) {
   io::Value v = glm5();
   v.erase("n_routed_experts");
