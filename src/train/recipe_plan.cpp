@@ -1,6 +1,7 @@
 #include "train/recipe_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/cat.h"
@@ -9,6 +10,9 @@ namespace glmtune::train {
 namespace {
 
 constexpr std::int64_t kGpusPerNode = 8;
+// Sizes beyond these are slips; below them no product of a plan overflows.
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -112,7 +116,8 @@ class Planner {
     if (const auto* mock = std::get_if<data::MockSettings>(&recipe_.dataset.settings);
         mock != nullptr && row == 0)
       row = mock->seq_len;
-    plan_.tokens_per_step = row * steps.global_batch_size;
+    if (row <= std::numeric_limits<std::int64_t>::max() / steps.global_batch_size)
+      plan_.tokens_per_step = row * steps.global_batch_size;
   }
 
   void experts() {
@@ -185,6 +190,21 @@ class Planner {
   RecipePlan& plan_;
 };
 
+// What is too large to be planned at all; empty when nothing is.
+std::string beyond_reason(const Recipe& recipe) {
+  const DistributedSettings& d = recipe.distributed;
+  double ranks = static_cast<double>(d.pp_size) * static_cast<double>(d.cp_size) *
+                 static_cast<double>(d.tp_size) * static_cast<double>(d.dp_size.value_or(1));
+  ranks = std::max(ranks, static_cast<double>(d.pp_size) * static_cast<double>(d.ep_size));
+  ranks = std::max(ranks, static_cast<double>(d.dp_replicate_size.value_or(1)));
+  if (ranks > kMostRanks)
+    return cat("the sizes of distributed ask for ", ranks, " ranks; expected at most ", kMostRanks);
+  if (recipe.step_scheduler.global_batch_size > kMostSamples)
+    return cat("step_scheduler.global_batch_size is ", recipe.step_scheduler.global_batch_size,
+               "; expected at most ", kMostSamples);
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::int64_t> stage_layers(std::int64_t layers, std::int64_t pp,
@@ -204,6 +224,10 @@ RecipePlan plan_recipe(const Recipe& recipe, const models::GlmConfig* model,
                        std::optional<std::int64_t> ci_nodes) {
   const DistributedSettings& d = recipe.distributed;
   RecipePlan plan;
+  if (const std::string line = beyond_reason(recipe); !line.empty()) {
+    plan.conflicts.push_back(line);
+    return plan;
+  }
   if (world_size) {
     plan.world_size = *world_size;
     plan.world_size_from = "--world-size";
@@ -214,6 +238,11 @@ RecipePlan plan_recipe(const Recipe& recipe, const models::GlmConfig* model,
     plan.world_size =
         d.pp_size * std::lcm(d.cp_size * d.tp_size * d.dp_size.value_or(1), d.ep_size);
     plan.world_size_from = "smallest that fits";
+  }
+  if (plan.world_size > kMostRanks) {
+    plan.conflicts.push_back(cat("a world of ", plan.world_size, " ranks (", plan.world_size_from,
+                                 "); expected at most ", kMostRanks));
+    return plan;
   }
   Planner(recipe, model, plan).run();
   return plan;

@@ -1,6 +1,7 @@
 #include "train/step_scheduler.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -20,7 +21,9 @@ std::int64_t total_steps_of(const StepSchedulerSettings& s,
   }
   if (!s.num_epochs && s.max_steps) return *s.max_steps;
   const std::int64_t epochs = s.num_epochs.value_or(10);
-  const std::int64_t whole = std::max<std::int64_t>(epochs - s.start_epoch, 0) * *steps_per_epoch;
+  const std::int64_t left = std::max<std::int64_t>(epochs - s.start_epoch, 0);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t whole = left > kMost / *steps_per_epoch ? kMost : left * *steps_per_epoch;
   return s.max_steps ? std::min(*s.max_steps, whole) : whole;
 }
 

@@ -44,6 +44,18 @@ TEST(RecipePlan, StagesAreRoundedAsAutoModelRoundsThem) {
   EXPECT_EQ(up[38], 1);
 }
 
+TEST(RecipePlan, SizesBeyondReasonAreConflictsAndNoArithmetic) {
+  EXPECT_NE(conflicts({"--distributed.pp_size=9000000000000000000"}, 8).find("at most 1048576"),
+            std::string::npos);
+  EXPECT_NE(conflicts({}, std::int64_t{1} << 62).find("at most 1048576"), std::string::npos);
+  const std::string most = std::to_string(std::int64_t{1} << 62);
+  EXPECT_NE(conflicts({"--step_scheduler.global_batch_size=" + most,
+                       "--step_scheduler.local_batch_size=" + most},
+                      4)
+                .find("global_batch_size"),
+            std::string::npos);
+}
+
 TEST(RecipePlan, DerivesTheTopologiesOfTheRecipes) {
   const char* shared = std::getenv("GLMTUNE_SHARED");
   if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";

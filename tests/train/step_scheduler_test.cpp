@@ -24,6 +24,14 @@ std::string message(const StepSchedulerSettings& settings, std::int64_t dp,
   return "";
 }
 
+TEST(StepScheduler, EpochsWithoutNumberDoNotOverflow) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = settings.local_batch_size = 1;
+  settings.num_epochs = std::int64_t{1} << 62;
+  settings.max_steps = 7;
+  EXPECT_EQ(StepScheduler(settings, 1, 6).total_steps(), 7);
+}
+
 TEST(StepScheduler, GroupsMicroBatchesAndStepsAShortLastGroup) {
   StepSchedulerSettings settings;
   settings.global_batch_size = 8;
