@@ -51,22 +51,32 @@ std::string size_text(std::uintmax_t bytes) {
 }
 
 // "12.3 MB" of a file, "12.3 MB in 4 files" of a folder.
-std::string local_size(const std::string& path) {
-  if (!fs::is_directory(path)) return size_text(fs::file_size(path));
+std::string local_size(const std::string& path, const std::string& key) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    if (error) fail(cat(key, ": ", path, ": ", error.message(), "; expected a file or a folder"));
+    return size_text(bytes);
+  }
   std::uintmax_t bytes = 0;
   std::size_t files = 0;
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
-    if (!entry.is_regular_file()) continue;
-    bytes += entry.file_size();
+  fs::recursive_directory_iterator at(path, fs::directory_options::skip_permission_denied, error);
+  // What cannot be looked at is left out of the sum.
+  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    std::error_code unseen;
+    if (!at->is_regular_file(unseen) || unseen) continue;
+    const std::uintmax_t size = at->file_size(unseen);
+    if (unseen) continue;
+    bytes += size;
     ++files;
   }
+  if (error && files == 0) fail(cat(key, ": ", path, ": cannot be listed: ", error.message()));
   return cat(size_text(bytes), " in ", files, " files");
 }
 
 std::string found_text(const std::string& source, const std::string& key) {
   std::error_code error;
-  if (fs::exists(source, error)) return local_size(source);
+  if (fs::exists(source, error)) return local_size(source, key);
   if (is_path(source)) fail(cat(key, ": ", source, ": no such file or folder"));
   try {
     const io::ResolvedRepo repo =
@@ -107,6 +117,8 @@ std::vector<DataFacts> data_facts(const train::Recipe& recipe) {
   const auto add = [&](const train::DatasetEntry& entry) {
     for (const std::string& source : entry.sources)
       out.push_back({entry.key, entry.target, source, found_text(source, entry.key)});
+    if (entry.sources.empty() && !std::holds_alternative<data::MockSettings>(entry.settings))
+      fail(cat(entry.key, ": no path is given"));
     if (entry.sources.empty()) out.push_back({entry.key, entry.target, "made up", ""});
   };
   add(recipe.dataset);

@@ -6,6 +6,8 @@
 namespace glmtune::apps {
 namespace {
 
+constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
+
 // Tokens of one sample; 0 where only the data know.
 std::int64_t sample_tokens(const train::DatasetEntry& entry) {
   if (entry.packing.packed_sequence_size > 0) return entry.packing.packed_sequence_size;
@@ -30,11 +32,14 @@ DType weight_type(const train::Recipe& recipe, const models::GlmConfig& config) 
 void estimate(CheckReport& report) {
   if (!report.model || !report.plan.conflicts.empty()) return;
   const train::Recipe& recipe = report.file.recipe;
+  if (weight_type(recipe, report.model->config) == DType::kF16) return;  // does not run
   const train::RecipePlan& plan = report.plan;
   const bool pipeline = plan.pp > 1 && recipe.distributed.pipeline;
   const std::int64_t samples = pipeline ? recipe.distributed.pipeline->microbatch_size
                                         : recipe.step_scheduler.local_batch_size;
-  report.row_tokens = sample_tokens(recipe.dataset) * samples;
+  const std::int64_t tokens = sample_tokens(recipe.dataset);
+  // Such a size is a bound that no row reaches, and no memory can be planned for it.
+  report.row_tokens = tokens > kLongestRow / samples ? 0 : tokens * samples;
   const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
                                  .pipeline_stages = plan.pp};

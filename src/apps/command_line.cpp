@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <new>
 
 #include "apps/arguments.h"
@@ -37,6 +39,30 @@ by a signal (start it again to go on).
 constexpr const char* kOverridesNote =
     "Settings of the recipe: --section.key=value, --section.key value, --section.key (true). "
     "docs/recipe.md lists the keys.";
+
+// More ranks than any machine has; the arithmetic of a plan stays far below overflow.
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+// CLI11's own checks answer with the range of a double in all its digits.
+CLI::Validator whole_number(std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return {[most](std::string& text) {
+            const auto n = train::int_from_text(text);
+            if (n && *n >= 1 && *n <= most) return std::string();
+            const bool bounded = most != std::numeric_limits<std::int64_t>::max();
+            return cat("expected a whole number, 1 ", bounded ? cat("to ", most) : "or more",
+                       ", found ", text);
+          },
+          "1 or more"};
+}
+
+CLI::Validator positive_number() {
+  return {[](std::string& text) {
+            const auto x = train::number_from_text(text);
+            if (x && *x > 0) return std::string();
+            return cat("expected a number above 0, found ", text);
+          },
+          "above 0"};
+}
 
 // A parsed help request: the text is printed and the program ends.
 struct Help {
@@ -93,7 +119,7 @@ int check_command(std::span<const std::string> words) {
   app.footer("Example:\n  glmtune check recipe.yaml --world-size 256 --json");
   CheckCommand command;
   app.add_option("--world-size", command.world_size, "ranks to plan for")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(kMostRanks));
   app.add_flag("--json", command.json,
                "one JSON object: every key of the recipe by its dotted name");
   static constexpr std::array kOptions{OptionName{"world-size", true}, OptionName{"json"}};
@@ -107,7 +133,7 @@ int preview_command(std::span<const std::string> words) {
                "glmtune preview");
   app.footer("Example:\n  glmtune preview recipe.yaml --rows 5");
   PreviewCommand command;
-  app.add_option("--rows", command.rows, "packs to show; default 3")->check(CLI::PositiveNumber);
+  app.add_option("--rows", command.rows, "packs to show; default 3")->check(whole_number());
   static constexpr std::array kOptions{OptionName{"rows", true}};
   command.recipe = parse_with_recipe(app, words, kOptions);
   return run(command);
@@ -132,14 +158,14 @@ int verify_command(std::span<const std::string> words) {
   app.add_option("--dtype", dtype, "float64, float32 or bfloat16; default float32");
   app.add_option("--latent-norm-eps", options.latent_norm_eps,
                  "eps of q_a_layernorm and kv_a_layernorm: 1e-5 (default), Hugging Face 1e-6")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option("--tolerance", options.tolerance, "relative L2 of logits; default 5e-6")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_flag("--json", options.json, "one JSON object");
   app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--ep", command.ep, "expert-parallel ranks")->check(CLI::PositiveNumber);
-  app.add_option("--cp", command.cp, "context-parallel ranks")->check(CLI::PositiveNumber);
+      ->check(whole_number(kMostRanks));
+  app.add_option("--ep", command.ep, "expert-parallel ranks")->check(whole_number(kMostRanks));
+  app.add_option("--cp", command.cp, "context-parallel ranks")->check(whole_number(kMostRanks));
   parse(app, {words.begin(), words.end()});
   const auto type = train::dtype_from_text(dtype);
   if (!type || *type == DType::kF16)
@@ -216,6 +242,16 @@ int run_command_line(std::span<const std::string> words) {
     return report("error: ", e.what(), ExitCode::kUserError);
   } catch (const std::bad_alloc&) {
     return report("machine error: ", "out of memory", ExitCode::kMachineError);
+  } catch (const std::filesystem::filesystem_error& e) {
+    // What a file system refuses; where the path matters, the caller has said more before.
+    const bool users = e.code() == std::errc::permission_denied ||
+                       e.code() == std::errc::no_such_file_or_directory ||
+                       e.code() == std::errc::not_a_directory ||
+                       e.code() == std::errc::filename_too_long ||
+                       e.code() == std::errc::too_many_symbolic_link_levels;
+    return report(
+        users ? "error: " : "machine error: ", cat(e.path1().string(), ": ", e.code().message()),
+        users ? ExitCode::kUserError : ExitCode::kMachineError);
   } catch (const std::exception& e) {
     return report("internal error: ", e.what(), ExitCode::kInternalError);
   }

@@ -18,6 +18,7 @@ int run(const InitCommand& command) {
     if (!options.dtype)
       fail(cat("--dtype ", command.dtype, ": expected float32, bfloat16, float16 or float64"));
   }
+  if (command.out.empty()) fail("OUT is empty; expected the folder to write");
   std::filesystem::path config = command.config;
   std::error_code error;
   if (std::filesystem::is_directory(config, error)) config /= "config.json";

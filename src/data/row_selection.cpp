@@ -96,7 +96,7 @@ RowRange slice_of_split(const std::string& split, std::int64_t rows) {
 
 std::vector<std::string> data_files(const std::vector<std::string>& paths,
                                     const std::string& split_name) {
-  if (paths.empty()) fail("dataset: no path is given");
+  if (paths.empty()) fail("no path is given");
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     std::error_code error;

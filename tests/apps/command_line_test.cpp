@@ -89,7 +89,14 @@ TEST_F(CommandLine, UsersErrorsAreOneStatusAndOneLine) {
                {{"preview", "/no/such.yaml"}, "no such file"},
                {{"check"}, "no recipe"},
                {{"check", "r.yaml", "--world-size", "x"}, "--world-size"},
-               {{"check", "r.yaml", "--world-size", "0"}, "--world-size"},
+               {{"check", "r.yaml", "--world-size", "0"},
+                "--world-size: expected a whole number, 1 to 1048576, found 0"},
+               {{"check", "r.yaml", "--world-size", "9223372036854775807"}, "--world-size"},
+               {{"preview", "r.yaml", "--rows", "-1"},
+                "--rows: expected a whole number, 1 or more, found -1"},
+               {{"verify", "--model", "x", "--reference", "y", "--tolerance", "0"},
+                "--tolerance: expected a number above 0, found 0"},
+               {{"init", "config.json", ""}, "OUT is empty"},
                {{"verify"}, "--model is required"},
                {{"verify", "--model", "x", "--reference", "y", "--dtype", "int8"}, "--dtype int8"},
                {{"verify", "--model", "x", "--reference", "y", "--ep", "2"}, "several ranks"},
@@ -115,6 +122,17 @@ TEST_F(CommandLine, CheckPrintsWhatARunWouldNeed) {
   EXPECT_TRUE(contains(outcome.out, "optimizer.lr: 2e-05"));
   EXPECT_TRUE(contains(outcome.out, "dataset: ChatDataset"));
   EXPECT_TRUE(contains(outcome.out, "everything in this recipe runs"));
+}
+
+TEST_F(CommandLine, CheckOfSizesThatNoMemoryHoldsLeavesTheMemoryOut) {
+  for (const char* setting :
+       {"--packed_sequence.packed_sequence_size=99999999999999", "--model.torch_dtype=float16"}) {
+    const Outcome outcome = glmtune({"check", recipe(), setting});
+    EXPECT_EQ(outcome.status, 0) << setting << outcome.err;
+  }
+  const Outcome none = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=[]"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "dataset: no path is given")) << none.err;
 }
 
 TEST_F(CommandLine, CheckPrintsOneJsonObjectOfDottedKeys) {
