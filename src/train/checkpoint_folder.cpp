@@ -208,6 +208,8 @@ std::vector<std::string> CheckpointFolder::retain(std::int64_t keep) const {
     }
     if (linked) continue;
     std::error_code ec;
+    // Without its manifest a folder that is removed only in part is no checkpoint.
+    fs::remove(fs::path(all[i].path) / kManifest, ec);
     fs::remove_all(all[i].path, ec);
     if (!ec) removed.push_back(all[i].path);
   }

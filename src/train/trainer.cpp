@@ -23,6 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Longer than any row that fits a memory; rows are indexed with 32 bits.
+constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
+
 double gib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
 }
@@ -245,8 +248,13 @@ class Run {
 
   // The longest packs, filled with the longest documents.
   SampleRow largest_row() const {
-    return SampleRow(recipe_.step_scheduler.local_batch_size,
-                     std::max<std::int64_t>(1, source_->max_tokens()), source_->summary().longest);
+    const std::int64_t tokens = std::max<std::int64_t>(1, source_->max_tokens());
+    const std::int64_t packs =
+        std::min(recipe_.step_scheduler.local_batch_size, source_->size().value_or(kLongestRow));
+    if (packs > kLongestRow / tokens)
+      fail(cat("a row of ", packs, " packs of ", tokens, " tokens is longer than ", kLongestRow,
+               " tokens: use a smaller step_scheduler.local_batch_size or shorter samples"));
+    return SampleRow(packs, tokens, source_->summary().longest);
   }
 
   // Memory for that row; a row that needs more grows it by itself.

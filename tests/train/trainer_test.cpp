@@ -259,6 +259,13 @@ TEST_F(Trainer, CheckpointOfAnotherBaseModelIsNotResumed) {
   EXPECT_THROW(train(recipe), Error);
 }
 
+TEST_F(Trainer, ALocalBatchBeyondTheDataTakesNoMoreMemoryThanTheData) {
+  std::string recipe = mock_recipe("out", 4, 4);
+  recipe.replace(recipe.find("global_batch_size: 4, local_batch_size: 2"), 41,
+                 "global_batch_size: 4000000000, local_batch_size: 4000000000");
+  EXPECT_EQ(train(recipe), 0);
+}
+
 TEST_F(Trainer, NonfiniteLossStopsTheRunWithoutASave) {
   std::string recipe = golden_recipe("out");
   recipe.replace(recipe.find("lr: 1e-3"), 8, "lr: 1e30");
