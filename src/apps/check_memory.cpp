@@ -46,7 +46,9 @@ void estimate(CheckReport& report) {
   const Device target = plan.world_size > 1 ? Device::kCuda : Device::kCpu;
   report.memory = train::estimate_memory(
       report.model->config, recipe, weight_type(recipe, report.model->config),
-      train::SampleRow(samples, std::max<std::int64_t>(1, sample_tokens(recipe.dataset) / plan.cp)),
+      report.row_tokens == 0
+          ? train::SampleRow(1, 1)
+          : train::SampleRow(samples, std::max<std::int64_t>(1, tokens / plan.cp)),
       shares, target);
 }
 

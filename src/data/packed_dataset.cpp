@@ -131,7 +131,7 @@ void PackedDataset::make_contents(const Progress& progress, std::int64_t vocab_s
   for (const std::int64_t d : contents_.documents) {
     contents_.summary.tokens += contents_.store.length(d);
   }
-  contents_.summary.packs = *size();
+  contents_.summary.packs = *PackedDataset::size();
 }
 
 void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_size) {

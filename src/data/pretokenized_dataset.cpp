@@ -97,7 +97,7 @@ PretokenizedDataset::PretokenizedDataset(const PretokenizedSettings& settings,
     pack.labels.assign(targets.begin() + begin, targets.begin() + end);
     pack.bounds.push_back(static_cast<std::int32_t>(length));
     if (bounds != nullptr) pack.bounds = read_ids(file, *bounds);
-    const std::string name = where(r, 0);
+    const std::string name = PretokenizedDataset::where(r, 0);
     const auto any = std::numeric_limits<std::int32_t>::max();
     check_pack(pack, vocab_size > 0 ? vocab_size : any, name);
     if (labels != nullptr) pack.labels = shift(pack.labels, pack.bounds);

@@ -1,6 +1,7 @@
 #include "models/known_configs.h"
 
 #include <array>
+#include <iterator>
 
 namespace glmtune::models {
 namespace {
@@ -129,6 +130,7 @@ std::optional<io::Value> known_config(std::string_view hub_id) {
 
 std::vector<std::string> known_config_ids() {
   std::vector<std::string> ids;
+  ids.reserve(std::size(kReleases));
   for (const Release& release : kReleases) ids.emplace_back(release.id);
   return ids;
 }

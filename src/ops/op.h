@@ -24,6 +24,7 @@ void run(Context& ctx, const Op& op) {
   const std::size_t mark = ctx.scratch != nullptr ? ctx.scratch->mark() : 0;
   if constexpr (requires { op.workspace_bytes(Device::kCpu); }) {
     const std::size_t bytes = op.workspace_bytes(ctx.target);
+    check(bytes == 0 || ctx.scratch != nullptr, "an op that needs scratch memory got none");
     if (bytes > 0) workspace = ctx.scratch->make({static_cast<std::int64_t>(bytes)}, DType::kU8);
   }
   switch (ctx.device) {

@@ -123,7 +123,7 @@ Val indent(Runtime& rt, const Val& v, const Args& args) {
 
 Val truncate(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "truncate", {"length", "killwords", "end", "leeway"});
-  const Val text = to_string(rt.heap, text_of(v));
+  Val text = to_string(rt.heap, text_of(v));
   const Val end = p[2] != nullptr ? p.string(2) : plain_string(&rt.heap, "...");
   const std::int64_t limit = p.integer(0, 255);
   const std::int64_t leeway = p.integer(3, 5);
