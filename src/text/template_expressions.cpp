@@ -173,6 +173,7 @@ ExprPtr Parser::parse_unary(bool with_filter) {
   ExprPtr e;
   if (is_operator("-") || is_operator("+")) {
     const bool negative = next().text == "-";
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): make() takes it over
     ExprPtr inner = parse_unary(false);
     e = make(negative ? ExprKind::kNegative : ExprKind::kPositive, {&inner});
   } else {

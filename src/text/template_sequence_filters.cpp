@@ -91,12 +91,14 @@ Val sort(Runtime& rt, const Val& v, const Args& args) {
   for (const Val& x : all->items) {
     // Keys are compared as lists: two missing attributes are equal, not an error.
     std::vector<Val> keys;
+    keys.reserve(paths.size() + 1);
     for (const Val& path : paths) keys.push_back(key_of(rt, x, &path, !p.flag(1, false)));
     if (paths.empty()) keys.push_back(key_of(rt, x, nullptr, !p.flag(1, false)));
     keyed.emplace_back(list(rt.heap, std::move(keys)), x);
   }
   stable_sort(rt, keyed, p.flag(0, false));
   std::vector<Val> out;
+  out.reserve(keyed.size());
   for (auto& [key, x] : keyed) out.push_back(std::move(x));
   return list(rt.heap, std::move(out));
 }
@@ -114,6 +116,7 @@ Val dictsort(Runtime& rt, const Val& v, const Args& args) {
   }
   stable_sort(rt, keyed, p.flag(2, false));
   std::vector<Val> out;
+  out.reserve(keyed.size());
   for (auto& [key, x] : keyed) out.push_back(std::move(x));
   return list(rt.heap, std::move(out));
 }
@@ -149,6 +152,7 @@ Val extreme(Runtime& rt, const Val& v, const Args& args) {
     best = &x;
     best_key = std::move(key);
   }
+  check(best != nullptr, "min and max of nothing");
   return *best;
 }
 
@@ -182,7 +186,10 @@ Val map(Runtime& rt, const Val& v, const Args& args) {
     const auto all = elements(rt.heap, v);
     for (const Val& x : all->items) {
       Val found = look_up(rt, x, p.required(0));
-      out.push_back(found.is(Kind::kUndefined) && p[1] != nullptr ? *p[1] : std::move(found));
+      if (found.is(Kind::kUndefined) && p[1] != nullptr)
+        out.push_back(*p[1]);
+      else
+        out.push_back(std::move(found));
     }
   } else {
     if (args.positional.empty() || !args.positional[0].is(Kind::kString)) {
