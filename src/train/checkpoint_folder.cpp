@@ -121,7 +121,7 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
     fs::remove_all(path, ec);
     throw;
   }
-  const StepFolder folder{.epoch = epoch, .step = step, .path = path.string()};
+  StepFolder folder{.epoch = epoch, .step = step, .path = path.string()};
   point("LATEST", folder);
   return folder;
 }

@@ -254,6 +254,13 @@ void set_where(YamlNode& node, const std::string& where) {
 
 }  // namespace
 
+YamlNode::YamlNode() = default;
+YamlNode::YamlNode(const YamlNode&) = default;
+YamlNode::YamlNode(YamlNode&&) noexcept = default;
+YamlNode& YamlNode::operator=(const YamlNode&) = default;
+YamlNode& YamlNode::operator=(YamlNode&&) noexcept = default;
+YamlNode::~YamlNode() = default;
+
 bool YamlNode::is_null() const {
   return is_scalar() && !quoted && is_null_word(text);
 }

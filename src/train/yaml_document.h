@@ -15,6 +15,14 @@ struct YamlNode {
   enum class Kind : std::uint8_t { kScalar, kList, kMap };
   using Member = std::pair<std::string, YamlNode>;
 
+  // Defined where the type is complete: clang asks for them inside the class otherwise.
+  YamlNode();
+  YamlNode(const YamlNode&);
+  YamlNode(YamlNode&&) noexcept;
+  YamlNode& operator=(const YamlNode&);
+  YamlNode& operator=(YamlNode&&) noexcept;
+  ~YamlNode();
+
   Kind kind = Kind::kScalar;
   std::string text;                       // scalar, after interpolation
   std::optional<std::string> unexpanded;  // scalar, as written, where interpolation changed it
