@@ -4,65 +4,26 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <numbers>
+#include <future>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "base/fnv.h"
 #include "io/convert.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "models/folder_files.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
 
 namespace glmtune::models {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 20;
-
-using Block = std::array<std::uint32_t, 4>;
-
-// Philox 4x32 with ten rounds (Salmon et al., SC 2011).
-Block philox(std::uint64_t counter, std::uint64_t key) {
-  Block c = {static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U), 0, 0};
-  auto k0 = static_cast<std::uint32_t>(key);
-  auto k1 = static_cast<std::uint32_t>(key >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32U) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32U) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return c;
-}
-
-// FNV-1a of the name, mixed with the seed (the finaliser of SplitMix64).
-std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  std::uint64_t h = 0xCBF29CE484222325;
-  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  h ^= seed * 0x9E3779B97F4A7C15;
-  h = (h ^ (h >> 30U)) * 0xBF58476D1CE4E5B9;
-  h = (h ^ (h >> 27U)) * 0x94D049BB133111EB;
-  return h ^ (h >> 31U);
-}
-
-// Four normal numbers from one block: two Box-Muller pairs, uniforms in (0, 1] and [0, 1).
-std::array<double, 4> normals(const Block& b) {
-  std::array<double, 4> out{};
-  for (std::size_t pair = 0; pair < 2; ++pair) {
-    const double u = (b[2 * pair] + 1.0) * 0x1p-32;
-    const double v = b[2 * pair + 1] * 0x1p-32;
-    const double radius = std::sqrt(-2 * std::log(u));
-    out[2 * pair] = radius * std::cos(2 * std::numbers::pi * v);
-    out[2 * pair + 1] = radius * std::sin(2 * std::numbers::pi * v);
-  }
-  return out;
-}
+constexpr std::int64_t kChunk = std::int64_t{1} << 23;
 
 struct Shard {
   std::vector<const TensorSpec*> specs;
@@ -93,18 +54,50 @@ std::string shard_name(std::size_t index, std::size_t count) {
   return text.data();
 }
 
-void write_tensor(io::SafetensorsWriter& writer, const TensorSpec& spec, double initializer_range,
-                  std::uint64_t seed, DType dtype) {
-  const std::int64_t count = spec.count();
-  std::vector<float> values(static_cast<std::size_t>(std::min(count, kChunk)));
-  std::vector<std::byte> stored(values.size() * size_of(dtype));
-  for (std::int64_t first = 0; first < count; first += kChunk) {
-    const std::int64_t n = std::min(kChunk, count - first);
-    initial_values(spec, initializer_range, seed, first, n, values.data());
-    io::convert_elements(values.data(), DType::kF32, stored.data(), dtype, n);
-    writer.append(stored.data(), static_cast<std::size_t>(n) * size_of(dtype));
-  }
+// Values of a tensor as they are stored.
+void stored_values(const TensorSpec& spec, double initializer_range, std::uint64_t seed,
+                   std::int64_t first, std::int64_t n, DType dtype, std::byte* out) {
+  if (dtype != DType::kF16)
+    return initial_values(spec, initializer_range, seed, first,
+                          Tensor::dense(out, {n}, dtype, Device::kCpu));
+  const OwnedTensor values({n}, DType::kF32, Device::kCpu);
+  initial_values(spec, initializer_range, seed, first, values.view);
+  io::convert_elements(values.view.data, DType::kF32, out, dtype, n);
 }
+
+// Appends tensors to a file: a chunk is written while the next one is drawn.
+class TensorWriter {
+ public:
+  explicit TensorWriter(io::SafetensorsWriter& file) : file_(file) {}
+  TensorWriter(const TensorWriter&) = delete;
+  TensorWriter& operator=(const TensorWriter&) = delete;
+  ~TensorWriter() {
+    if (written_.valid()) written_.wait();
+  }
+
+  void write(const TensorSpec& spec, double initializer_range, std::uint64_t seed, DType dtype) {
+    const std::int64_t count = spec.count();
+    for (std::int64_t first = 0; first < count; first += kChunk) {
+      const std::int64_t n = std::min(kChunk, count - first);
+      const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
+      std::vector<std::byte>& buffer = buffers_[chunks_++ % 2];
+      buffer.resize(std::max(buffer.size(), bytes));
+      stored_values(spec, initializer_range, seed, first, n, dtype, buffer.data());
+      finish();
+      written_ = std::async(std::launch::async,
+                            [this, &buffer, bytes] { file_.append(buffer.data(), bytes); });
+    }
+  }
+  void finish() {
+    if (written_.valid()) written_.get();
+  }
+
+ private:
+  io::SafetensorsWriter& file_;
+  std::array<std::vector<std::byte>, 2> buffers_;
+  std::size_t chunks_ = 0;
+  std::future<void> written_;
+};
 
 void write_weights(const GlmConfig& config, const std::string& folder, const InitOptions& options,
                    InitReport& report) {
@@ -127,10 +120,10 @@ void write_weights(const GlmConfig& config, const std::string& folder, const Ini
     }
     report.tensors += static_cast<std::int64_t>(infos.size());
     io::SafetensorsWriter writer((fs::path(folder) / name).string(), std::move(infos));
-    for (const TensorSpec* spec : shards[i].specs) {
-      write_tensor(writer, *spec, config.initializer_range, options.seed,
-                   dtype_for(*spec, report.dtype));
-    }
+    TensorWriter tensors(writer);
+    for (const TensorSpec* spec : shards[i].specs)
+      tensors.write(*spec, config.initializer_range, options.seed, dtype_for(*spec, report.dtype));
+    tensors.finish();
     writer.finish();
     report.weight_files.push_back(name);
   }
@@ -154,33 +147,37 @@ void write_config(const std::string& config_json, const std::string& folder, DTy
 
 }  // namespace
 
-void random_normal(std::uint64_t seed, std::string_view name, double deviation, std::int64_t first,
-                   std::int64_t n, float* out) {
-  const std::uint64_t key = key_of(seed, name);
-  const std::int64_t first_block = first / 4;
-  const std::int64_t last_block = (first + n + 3) / 4;
-#pragma omp parallel for schedule(static) if (n >= 65536)
-  for (std::int64_t block = first_block; block < last_block; ++block) {
-    const auto values = normals(philox(static_cast<std::uint64_t>(block), key));
-    for (std::int64_t i = 0; i < 4; ++i) {
-      const std::int64_t at = block * 4 + i - first;
-      if (at >= 0 && at < n) {
-        out[at] = static_cast<float>(deviation * values[static_cast<std::size_t>(i)]);
-      }
-    }
-  }
+std::uint64_t random_key(std::uint64_t seed, std::string_view name) {
+  // The finaliser of SplitMix64 over the name's hash.
+  Fnv1a hash;
+  hash.add(name);
+  std::uint64_t h = hash.value() ^ seed * 0x9E3779B97F4A7C15;
+  h = (h ^ (h >> 30U)) * 0xBF58476D1CE4E5B9;
+  h = (h ^ (h >> 27U)) * 0x94D049BB133111EB;
+  return h ^ (h >> 31U);
 }
 
 void initial_values(const TensorSpec& spec, double initializer_range, std::uint64_t seed,
-                    std::int64_t first, std::int64_t n, float* out) {
-  switch (spec.initializer) {
-    case Initializer::kNormal:
-      return random_normal(seed, spec.name, initializer_range, first, n, out);
-    case Initializer::kOnes:
-      std::fill_n(out, n, 1.0F);
-      return;
-    case Initializer::kZeros:
-      std::fill_n(out, n, 0.0F);
+                    std::int64_t first, Tensor out) {
+  Context cpu;
+  if (spec.initializer == Initializer::kNormal)
+    return run(cpu, ops::RandomNormal{.y = out,
+                                      .key = random_key(seed, spec.name),
+                                      .deviation = initializer_range,
+                                      .first = first});
+  run(cpu, ops::Fill{.x = out, .value = spec.initializer == Initializer::kOnes ? 1.0 : 0.0});
+}
+
+void random_parameters(Context& ctx, std::span<nn::Parameter* const> parameters, double deviation,
+                       std::uint64_t seed) {
+  for (const nn::Parameter* p : parameters) {
+    if (p->value.rank == 1) {
+      run(ctx, ops::Fill{.x = p->value, .value = p->name.ends_with(".weight") ? 1.0 : 0.0});
+      continue;
+    }
+    run(ctx, ops::RandomNormal{.y = p->value.reshape({p->value.count()}),
+                               .key = random_key(seed, p->name),
+                               .deviation = deviation});
   }
 }
 

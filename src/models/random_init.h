@@ -9,22 +9,22 @@
 
 #include "models/glm_config.h"
 #include "nn/parameter.h"
+#include "tensor/context.h"
 
 namespace glmtune::models {
 
-// Elements [first, first + n) of a tensor of that name drawn from normal(0, deviation): Philox
-// 4x32-10 under a key made of seed and name, then Box-Muller.
-void random_normal(std::uint64_t seed, std::string_view name, double deviation, std::int64_t first,
-                   std::int64_t n, float* out);
+// The key of ops::RandomNormal for a tensor of that name.
+std::uint64_t random_key(std::uint64_t seed, std::string_view name);
 
-// The initial values of a checkpoint tensor: normal(0, initializer_range), ones or zeros.
+// Elements [first, first + out.count()) of a checkpoint tensor's initial values: normal(0,
+// initializer_range), ones or zeros. out: rank 1, F64, F32 or BF16, on the CPU.
 void initial_values(const TensorSpec& spec, double initializer_range, std::uint64_t seed,
-                    std::int64_t first, std::int64_t n, float* out);
+                    std::int64_t first, Tensor out);
 
-// The same for parameters in memory (F64, F32 or BF16; CPU or CUDA): matrices normal(0, deviation),
-// norm weights one, biases zero, drawn under the parameter's own name.
-void random_parameters(std::span<nn::Parameter* const> parameters, double deviation,
-                       std::uint64_t seed, void* stream = nullptr);
+// The same for parameters in memory, made where they lie (F64 on the CPU only): matrices normal(0,
+// deviation), norm weights one, biases zero, drawn under the parameter's own name.
+void random_parameters(Context& ctx, std::span<nn::Parameter* const> parameters, double deviation,
+                       std::uint64_t seed);
 
 struct InitOptions {
   std::uint64_t seed = 0;

@@ -162,8 +162,8 @@ class Run {
     if (checkpoint_)
       engine_->load(*checkpoint_);
     else
-      models::random_parameters(all_parameters(engine_->model()), config_.initializer_range,
-                                recipe_.seed, engine_->context().stream);
+      models::random_parameters(engine_->context(), all_parameters(engine_->model()),
+                                config_.initializer_range, recipe_.seed);
     optimizer_ = std::make_unique<Optimizer>(engine_->model(), recipe_.optimizer, recipe_.seed,
                                              options_.device);
     log_info(fmt::format(

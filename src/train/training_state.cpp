@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/cat.h"
+#include "base/fnv.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -47,11 +48,9 @@ const io::Value& member(const io::Value& object, const char* key, const std::str
 }  // namespace
 
 std::string model_signature(models::CausalLm& model, void* stream) {
-  std::uint64_t hash = 1469598103934665603U;  // FNV-1a
-  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 1099511628211U; };
+  Fnv1a hash;
   model.visit_parameters([&](nn::Parameter& p) {
-    for (const char c : cat(p.name, " ", p.value.shape_string(), "\n"))
-      add(static_cast<unsigned char>(c));
+    hash.add(cat(p.name, " ", p.value.shape_string(), "\n"));
     if (p.trainable || p.name.ends_with(kRouterBias)) return;
     // Frozen parameters tell one base model from another of the same shape.
     const std::int64_t n = p.value.count();
@@ -61,10 +60,10 @@ std::string model_signature(models::CausalLm& model, void* stream) {
     for (std::size_t i = 0; i < host.view.bytes(); i += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes + i, std::min<std::size_t>(8, host.view.bytes() - i));
-      add(word);
+      hash.add(word);
     }
   });
-  return cat(std::hex, hash);
+  return cat(std::hex, hash.value());
 }
 
 void save_state(const std::string& folder, const TrainingPosition& position,
