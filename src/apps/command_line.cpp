@@ -141,8 +141,8 @@ int preview_command(std::span<const std::string> words) {
 
 int verify_command(std::span<const std::string> words) {
   CLI::App app(
-      "Compares logits, loss, hidden states and gradients with a reference file; exit status "
-      "1 when anything is over the tolerance.",
+      "Compares logits, loss, hidden states, gradients, selected keys and experts with reference "
+      "files; exit status 1 when anything is over the tolerance.",
       "glmtune verify");
   app.footer(
       "Example:\n  glmtune verify --model checkpoints/tiny --reference reference.safetensors "
@@ -151,7 +151,9 @@ int verify_command(std::span<const std::string> words) {
   std::string dtype = "float32";
   train::VerifyOptions& options = command.options;
   app.add_option("--model", options.model, "checkpoint folder")->required();
-  app.add_option("--reference", options.reference, "safetensors file with input_ids and results")
+  app.add_option("--reference", options.references,
+                 "safetensors file with input_ids and results; several are compared one after the "
+                 "other")
       ->required();
   app.add_option("--device", options.device, "cpu or cuda; default cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -161,7 +163,7 @@ int verify_command(std::span<const std::string> words) {
       ->check(positive_number());
   app.add_option("--tolerance", options.tolerance, "relative L2 of logits; default 5e-6")
       ->check(positive_number());
-  app.add_flag("--json", options.json, "one JSON object");
+  app.add_flag("--json", options.json, "one JSON object per reference, a line each");
   app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node")
       ->check(whole_number(kMostRanks));
   app.add_option("--ep", command.ep, "expert-parallel ranks")->check(whole_number(kMostRanks));

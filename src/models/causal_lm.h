@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "nn/dsa_indexer.h"
 #include "nn/packed_row.h"
 #include "nn/parameter.h"
 #include "nn/router.h"
@@ -31,6 +32,11 @@ struct Probe {
   // hidden(N, x): N < layers: the input of layer N; N = layers: the state after the final norm. [T,
   // C]
   std::function<void(std::int64_t, Tensor)> hidden;
+  // selection(N, row, s): the keys that layer N attends to in documents longer than index_topk;
+  // layers that share an earlier one's are given the same.
+  std::function<void(std::int64_t, const nn::PackedRow&, const nn::Selection&)> selection;
+  // experts(N, ids): the experts of MoE layer N, I32 [T, K] in no particular order.
+  std::function<void(std::int64_t, Tensor)> experts;
   // logits(z): of every row, [T, V]; computed only when asked for.
   std::function<void(Tensor)> logits;
 };

@@ -235,6 +235,10 @@ void GlmMoeDsa::forward(Context& ctx, const nn::PackedRow& row, const PassOption
     if (layer.moe) tape.decisions[i].routing = layer.moe->allocate_routing(*ctx.saved, T);
     layer.forward(ctx, tape.inputs[i + 1], tape.inputs[i], row, tape.decisions[i], mode(options),
                   keep_all ? &tape.layers[i] : nullptr);
+    if (probe != nullptr && probe->selection)
+      probe->selection(static_cast<std::int64_t>(i), row, selection);
+    if (probe != nullptr && probe->experts && layer.moe)
+      probe->experts(static_cast<std::int64_t>(i), tape.decisions[i].routing.expert_ids);
   }
   tape.normed = arena.make({T, C}, dtype);
   norm_.forward(ctx, tape.normed, tape.inputs[layers], options.backward ? &tape.norm : nullptr);

@@ -74,14 +74,32 @@ std::vector<std::int32_t> Reference::integers(const std::string& name) const {
   return values;
 }
 
-std::vector<double> Reference::values(const std::string& name, std::int64_t count) const {
+void Reference::expect_count(const std::string& name, std::int64_t count) const {
   const io::TensorInfo& info = file_.at(name);
   if (info.count() != count)
     fail(cat(file_.path(), ": ", name, " is ", info.shape_string(), ", the model's has ", count,
              " elements"));
+}
+
+std::vector<double> Reference::values(const std::string& name, std::int64_t count) const {
+  expect_count(name, count);
   std::vector<double> v(static_cast<std::size_t>(count));
-  file_.read_elements(info, 0, count, v.data(), DType::kF64);
+  read(name, 0, count, v.data());
   return v;
+}
+
+void Reference::read(const std::string& name, std::int64_t first, std::int64_t n,
+                     double* out) const {
+  file_.read_elements(file_.at(name), first, n, out, DType::kF64);
+}
+
+Reference::Choices Reference::choices(const std::string& name) const {
+  const io::TensorInfo& info = file_.at(name);
+  if (info.shape.size() < 2 || info.shape.back() < 1 ||
+      info.count() != tokens() * info.shape.back())
+    fail(cat(file_.path(), ": ", name, " is ", info.shape_string(), "; expected [T, K] with the ",
+             tokens(), " tokens of input_ids"));
+  return {.values = integers(name), .width = info.shape.back()};
 }
 
 std::optional<double> Reference::loss() const {

@@ -1,6 +1,7 @@
 #pragma once
 // Reference files of `glmtune verify` (docs/architecture.md): a safetensors file with input_ids and
-// any of labels, shifted_labels, cu_seqlens, logits, loss, hidden.N, grad.<parameter>.
+// any of labels, shifted_labels, cu_seqlens, logits, loss, hidden.N, grad.<parameter>, selection.N,
+// experts.N.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,7 +25,16 @@ class Reference {
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   // Values as doubles; throws when the element count is another.
   std::vector<double> values(const std::string& name, std::int64_t count) const;
+  void expect_count(const std::string& name, std::int64_t count) const;
+  // A part of them, `first` and `n` in elements, of a tensor that has() is true for.
+  void read(const std::string& name, std::int64_t first, std::int64_t n, double* out) const;
   std::optional<double> loss() const;
+  // Rows of integers, [T, K] or [B, S, K]: the keys or experts chosen for each token.
+  struct Choices {
+    std::vector<std::int32_t> values;
+    std::int64_t width = 0;
+  };
+  Choices choices(const std::string& name) const;
   // Names that begin with `prefix`, without it.
   std::vector<std::string> names(const std::string& prefix) const;
 

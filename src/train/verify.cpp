@@ -9,17 +9,28 @@
 #include "models/glm_moe_dsa.h"
 #include "models/hf_checkpoint.h"
 #include "train/reference.h"
+#include "train/verify_compare.h"
 #include "train/verify_report.h"
 
 namespace glmtune::train {
 namespace {
 
-std::vector<double> to_doubles(const Tensor& t, Engine& engine) {
-  const std::int64_t n = t.count();
-  const OwnedTensor host({n}, t.dtype, Device::kCpu);
-  copy_bytes(host, t.reshape({n}), engine.context().stream);
+// A copy of a contiguous tensor in host memory.
+OwnedTensor to_host(const Tensor& t, Engine& engine) {
+  const Tensor flat = t.reshape({t.count()});
+  OwnedTensor host({t.count()}, t.dtype, Device::kCpu);
+  copy_bytes(host, flat, engine.context().stream);
   engine.synchronize();
-  std::vector<double> values(static_cast<std::size_t>(n));
+  void* data = host.view.data;
+  host.view = t;
+  host.view.data = data;
+  host.view.device = Device::kCpu;
+  return host;
+}
+
+std::vector<double> to_doubles(const Tensor& t, Engine& engine) {
+  const OwnedTensor host = to_host(t.reshape({t.count()}), engine);
+  std::vector<double> values(static_cast<std::size_t>(t.count()));
   dispatch_real(t.dtype, [&]<class T>(T) {
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<double>(static_cast<Wide<T>>(host.view.as<T>()[i]));
@@ -27,28 +38,9 @@ std::vector<double> to_doubles(const Tensor& t, Engine& engine) {
   return values;
 }
 
-// Top-1 agreement and mean KL(want ‖ got) over rows of logits.
-void compare_rows(VerifyReport::Logits& result, const std::vector<double>& got,
-                  const std::vector<double>& want, std::size_t vocab) {
-  const std::size_t rows = want.size() / vocab;
-  std::size_t same = 0;
-  double kl = 0;
-  for (std::size_t r = 0; r < rows; ++r) {
-    const double* g = got.data() + r * vocab;
-    const double* w = want.data() + r * vocab;
-    const auto best = [&](const double* z) { return std::max_element(z, z + vocab) - z; };
-    const auto log_sum = [&](const double* z) {
-      const double top = z[best(z)];
-      double sum = 0;
-      for (std::size_t v = 0; v < vocab; ++v) sum += std::exp(z[v] - top);
-      return top + std::log(sum);
-    };
-    same += best(g) == best(w) ? 1 : 0;
-    const double lg = log_sum(g), lw = log_sum(w);
-    for (std::size_t v = 0; v < vocab; ++v) kl += std::exp(w[v] - lw) * ((w[v] - lw) - (g[v] - lg));
-  }
-  result.top1 = static_cast<double>(same) / static_cast<double>(rows);
-  result.kl = kl / static_cast<double>(rows);
+// What of a reference needs a backward.
+bool trains(const Reference& reference) {
+  return reference.label_tokens() > 0 && !reference.names("grad.").empty();
 }
 
 class Verifier {
@@ -59,23 +51,29 @@ class Verifier {
   }
 
   VerifyReport run() {
-    const bool trains = reference_.label_tokens() > 0 && !reference_.names("grad.").empty();
+    const bool train = trains(reference_);
     models::Probe probe;
     probe.hidden = [&](std::int64_t n, Tensor x) { hidden(n, x); };
+    if (!reference_.names("selection.").empty())
+      probe.selection = [&](std::int64_t n, const nn::PackedRow& row, const nn::Selection& s) {
+        selection(n, row, s);
+      };
+    if (!reference_.names("experts.").empty())
+      probe.experts = [&](std::int64_t n, Tensor ids) { experts(n, ids); };
     if (reference_.has("logits")) probe.logits = [&](Tensor z) { logits(z); };
     const auto labels = static_cast<double>(reference_.label_tokens());
-    engine_.run(reference_.row(), {.backward = trains, .grad_scale = trains ? 1.0 / labels : 1.0},
+    engine_.run(reference_.row(), {.backward = train, .grad_scale = train ? 1.0 / labels : 1.0},
                 &probe);
     loss(engine_.take_loss() / labels);
-    gradients(trains);
-    for (const std::string& n : reference_.names("hidden."))
-      if (std::none_of(report_.hidden.begin(), report_.hidden.end(),
-                       [&](const TensorError& e) { return e.name == "hidden." + n; }))
-        fail(cat("the reference has hidden.", n, ", which the model does not have"));
-    if (!report_.logits && !report_.loss && report_.hidden.empty() && report_.grads.empty())
+    gradients(train);
+    all_compared("hidden.", report_.hidden);
+    all_compared("selection.", report_.selections);
+    all_compared("experts.", report_.experts);
+    if (!report_.logits && !report_.loss && report_.hidden.empty() && report_.grads.empty() &&
+        report_.selections.empty() && report_.experts.empty())
       fail(
-          "the reference holds nothing to compare with: expected logits, loss, hidden.N or "
-          "grad.NAME beside input_ids");
+          "the reference holds nothing to compare with: expected logits, loss, hidden.N, "
+          "selection.N, experts.N or grad.NAME beside input_ids");
     return report_;
   }
 
@@ -87,12 +85,64 @@ class Verifier {
           compare(name, to_doubles(x, engine_), reference_.values(name, x.count())));
   }
 
+  // The reference names every layer by a number that the model has, too.
+  template <class List>
+  void all_compared(const std::string& prefix, const List& compared) const {
+    for (const std::string& n : reference_.names(prefix))
+      if (std::none_of(compared.begin(), compared.end(),
+                       [&](const auto& e) { return e.name == prefix + n; }))
+        fail(cat("the reference has ", prefix, n, ", which the model does not have"));
+  }
+
   void logits(Tensor z) {
-    const std::vector<double> got = to_doubles(z, engine_);
-    const std::vector<double> want = reference_.values("logits", z.count());
-    VerifyReport::Logits result{.error = compare("logits", got, want)};
-    compare_rows(result, got, want, static_cast<std::size_t>(z.size(1)));
-    report_.logits = result;
+    const OwnedTensor host = to_host(z, engine_);
+    report_.logits = compare_logits(host, reference_);
+  }
+
+  // Rows that see at most as many keys as are selected take them all: they say nothing.
+  void selection(std::int64_t n, const nn::PackedRow& row, const nn::Selection& s) {
+    const std::string name = cat("selection.", n);
+    if (!reference_.has(name)) return;
+    const std::int64_t index_topk = engine_.model().attention().index_topk;
+    std::optional<OwnedTensor> mask, indices;
+    if (s.mask.defined()) mask.emplace(to_host(s.mask, engine_));
+    if (s.indices.defined()) indices.emplace(to_host(s.indices, engine_));
+    std::vector<ChosenRow> rows;
+    std::int64_t gather_row = 0;
+    for (std::size_t d = 0; d < row.selecting.size(); ++d) {
+      const nn::RowRange doc = row.selecting[d];
+      const bool gathers = d >= static_cast<std::size_t>(row.masked.count);
+      for (std::int64_t t = doc.begin; t < doc.end; ++t) {
+        const std::int64_t g = gathers ? gather_row++ : -1;
+        if (t - doc.begin < index_topk) continue;
+        if (gathers) {
+          const auto* list = indices->view.row<std::int32_t>(g);
+          const std::int64_t width = indices->view.size(1);
+          const auto* end = std::find_if(list, list + width, [](auto v) { return v < 0; });
+          rows.push_back({t, [=](std::int32_t v) { return std::binary_search(list, end, v); }});
+        } else {
+          const auto* bits = mask->view.row<std::uint32_t>(t);
+          const std::int64_t words = mask->view.size(1);
+          rows.push_back(
+              {t, [=](std::int32_t v) { return v / 32 < words && (bits[v / 32] >> v % 32 & 1U); }});
+        }
+      }
+    }
+    report_.selections.push_back(compare_choices(name, rows, reference_.choices(name)));
+  }
+
+  void experts(std::int64_t n, Tensor ids) {
+    const std::string name = cat("experts.", n);
+    if (!reference_.has(name)) return;
+    const OwnedTensor host = to_host(ids, engine_);
+    const std::int64_t width = ids.size(1);
+    std::vector<ChosenRow> rows;
+    for (std::int64_t t = 0; t < ids.size(0); ++t) {
+      const auto* list = host.view.row<std::int32_t>(t);
+      rows.push_back(
+          {t, [=](std::int32_t v) { return std::find(list, list + width, v) != list + width; }});
+    }
+    report_.experts.push_back(compare_choices(name, rows, reference_.choices(name)));
   }
 
   void loss(double got) {
@@ -128,22 +178,35 @@ class Verifier {
 
 }  // namespace
 
-VerifyReport verify(const VerifyOptions& options) {
-  const Reference reference(options.reference);
-  const models::HfCheckpoint checkpoint = models::HfCheckpoint::open(options.model);
-  const Device device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
+std::vector<VerifyReport> verify(const VerifyOptions& options) {
   if (options.device != "cuda" && options.device != "cpu")
     fail(cat("--device ", options.device, ": expected cpu or cuda"));
+  std::vector<Reference> references;
+  for (const std::string& path : options.references) references.emplace_back(path);
+  const models::HfCheckpoint checkpoint = models::HfCheckpoint::open(options.model);
   Engine engine(models::make_model(checkpoint.config(), options.dtype, options.latent_norm_eps),
-                {.device = device, .gradients = true});
+                {.device = options.device == "cuda" ? Device::kCuda : Device::kCpu,
+                 .gradients = std::any_of(references.begin(), references.end(), trains)});
   engine.load(checkpoint);
-  return Verifier(engine, reference, options.tolerance).run();
+  std::vector<VerifyReport> reports;
+  for (const Reference& reference : references) {
+    engine.parameters().zero_gradients(engine.context().stream);
+    reports.push_back(Verifier(engine, reference, options.tolerance).run());
+  }
+  return reports;
 }
 
 int run_verify(const VerifyOptions& options) {
-  const VerifyReport report = verify(options);
-  std::fputs((options.json ? report.json() + "\n" : report.text()).c_str(), stdout);
-  return report.ok() ? exit_status(ExitCode::kOk) : exit_status(ExitCode::kUserError);
+  bool ok = true;
+  const std::vector<VerifyReport> reports = verify(options);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const VerifyReport& report = reports[i];
+    std::string text = options.json ? report.json() + "\n" : report.text();
+    if (!options.json && reports.size() > 1) text = cat(options.references[i], "\n", text);
+    std::fputs(text.c_str(), stdout);
+    ok = ok && report.ok();
+  }
+  return ok ? exit_status(ExitCode::kOk) : exit_status(ExitCode::kUserError);
 }
 
 }  // namespace glmtune::train

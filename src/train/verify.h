@@ -1,8 +1,9 @@
 #pragma once
-// Compares the model's logits, loss, hidden states and gradients with a reference file.
+// Compares the model's logits, loss, hidden states, gradients and choices with reference files.
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tensor/dtype.h"
 #include "train/verify_report.h"
@@ -10,8 +11,9 @@
 namespace glmtune::train {
 
 struct VerifyOptions {
-  std::string model;      // checkpoint folder or hub id
-  std::string reference;  // safetensors file with input_ids and what to compare
+  std::string model;  // checkpoint folder or hub id
+  // safetensors files with input_ids and what to compare (docs/verify.md)
+  std::vector<std::string> references;
   std::string device = "cpu";
   DType dtype = DType::kF32;
   double latent_norm_eps = 1e-5;
@@ -19,9 +21,10 @@ struct VerifyOptions {
   bool json = false;
 };
 
-// Throws Error for a reference that does not fit the model.
-VerifyReport verify(const VerifyOptions& options);
-// Prints the report; returns an exit status: 1 when anything is over its tolerance.
+// One report per reference; the checkpoint is loaded once. Throws Error for a reference that does
+// not fit the model.
+std::vector<VerifyReport> verify(const VerifyOptions& options);
+// Prints the reports; returns an exit status: 1 when anything is over its tolerance.
 int run_verify(const VerifyOptions& options);
 
 }  // namespace glmtune::train

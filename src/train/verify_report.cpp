@@ -26,7 +26,34 @@ std::string line(const TensorError& e, double limit) {
                      within(e.rel_l2, limit) ? "ok" : fmt::format("OVER {:.1e}", limit));
 }
 
+using io::Value;
+using Object = Value::Object;
+
+// {"mean": over layers, "layers": {name: {"mean", "same_rows", "rows"}}}; null where nothing is
+// chosen.
+Value overlaps(const std::vector<VerifyReport::Overlap>& list) {
+  Object layers;
+  double sum = 0;
+  std::int64_t counted = 0;
+  for (const VerifyReport::Overlap& o : list) {
+    layers.emplace_back(o.name,
+                        Value(Object{{"rows", o.rows},
+                                     {"mean", o.rows == 0 ? Value() : Value(o.mean)},
+                                     {"same_rows", o.rows == 0 ? Value() : Value(o.same_rows)}}));
+    if (o.rows == 0) continue;
+    sum += o.mean;
+    ++counted;
+  }
+  return Value(Object{{"mean", counted == 0 ? Value() : Value(sum / static_cast<double>(counted))},
+                      {"layers", Value(std::move(layers))}});
+}
+
 }  // namespace
+
+double relative(double error, double norm, double got_norm) {
+  // Not norm > 0, which would hide a NaN.
+  return norm == 0 ? std::sqrt(got_norm) : std::sqrt(error / norm);
+}
 
 TensorError compare(std::string name, const std::vector<double>& got,
                     const std::vector<double>& want) {
@@ -39,8 +66,7 @@ TensorError compare(std::string name, const std::vector<double>& got,
     got_norm += got[i] * got[i];
     if (!(std::abs(d) <= e.max_abs)) e.max_abs = std::abs(d);  // keeps a NaN
   }
-  // Not norm > 0, which would hide a NaN.
-  e.rel_l2 = norm == 0 ? std::sqrt(got_norm) : std::sqrt(error / norm);
+  e.rel_l2 = relative(error, norm, got_norm);
   return e;
 }
 
@@ -62,6 +88,13 @@ std::string VerifyReport::text() const {
   if (logits)
     s += fmt::format("logits     top-1 agreement {:.2f} %, mean KL {:.2e}\n", 100 * logits->top1,
                      logits->kl);
+  for (const auto* list : {&selections, &experts})
+    for (const Overlap& o : *list)
+      s += o.rows == 0
+               ? fmt::format("{:<12} no document is longer than index_topk: nothing is chosen\n",
+                             o.name)
+               : fmt::format("{:<12} overlap {:.4f} %, {:.2f} % of {} rows the same\n", o.name,
+                             100 * o.mean, 100 * o.same_rows, o.rows);
   if (loss)
     s += fmt::format("loss       {:.8f}, reference {:.8f}, relative {:.2e} {}\n", loss->got,
                      loss->want, loss->rel,
@@ -74,18 +107,22 @@ std::string VerifyReport::text() const {
 }
 
 std::string VerifyReport::json() const {
-  using io::Value;
-  using Object = Value::Object;
-  Object o{{"ok", Value(ok())}, {"loss", {}}, {"logits", {}}, {"hidden", {}}, {"grads", {}}};
+  Object o{{"ok", Value(ok())}, {"loss", {}},       {"logits", {}}, {"hidden", {}},
+           {"grads", {}},       {"selections", {}}, {"experts", {}}};
   Value v(std::move(o));
   if (loss)
     v.set("loss", Value(Object{{"got", loss->got}, {"want", loss->want}, {"rel", loss->rel}}));
   if (logits)
-    v.set("logits", Value(Object{{"rel_l2", logits->error.rel_l2}, {"top1", logits->top1}}));
+    v.set("logits", Value(Object{{"rel_l2", logits->error.rel_l2},
+                                 {"max_abs", logits->error.max_abs},
+                                 {"top1", logits->top1},
+                                 {"kl", logits->kl}}));
   if (const TensorError* e = worst(hidden))
     v.set("hidden", Value(Object{{"max_rel_l2", e->rel_l2}}));
   if (const TensorError* e = worst(grads))
     v.set("grads", Value(Object{{"max_rel_l2", e->rel_l2}, {"worst", e->name}}));
+  if (!selections.empty()) v.set("selections", overlaps(selections));
+  if (!experts.empty()) v.set("experts", overlaps(experts));
   return io::to_json(v);
 }
 

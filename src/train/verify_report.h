@@ -1,5 +1,6 @@
 #pragma once
 // What `glmtune verify` found, and how it is shown.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@ struct TensorError {
   std::string name;
   double rel_l2 = 0, max_abs = 0;
 };
+// ‖error‖ / ‖norm‖ from sums of squares; ‖got‖ where the norm is zero.
+double relative(double error, double norm, double got_norm);
 TensorError compare(std::string name, const std::vector<double>& got,
                     const std::vector<double>& want);
 
@@ -24,9 +27,18 @@ struct VerifyReport {
     double top1 = 0;  // share of rows whose largest logit is the same token
     double kl = 0;    // mean KL(reference ‖ ours) per row, nats
   };
+  // Of one layer's choices, over the rows that have a choice: documents' rows that see more than
+  // index_topk keys, and every row where experts are chosen.
+  struct Overlap {
+    std::string name;
+    std::int64_t rows = 0;
+    double mean = 0;       // of |ours ∩ reference| / |reference|
+    double same_rows = 0;  // share of rows whose sets are equal
+  };
   std::optional<Loss> loss;
   std::optional<Logits> logits;
   std::vector<TensorError> hidden, grads;
+  std::vector<Overlap> selections, experts;  // reported, not judged: rounding moves choices
 
   // Limits of design: logits and hidden states X, loss X/5, each gradient 3X. NaN fails.
   bool ok() const;

@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/cat.h"
 #include "cuda/device.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "models/glm_config.h"
 #include "support/temp_folder.h"
 #include "train/verify.h"
 
@@ -38,12 +40,12 @@ TEST_P(Golden, AgreesWithTransformers) {
   const std::string folder = folder_of(c);
   if (folder.empty()) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
   const io::Value facts = io::read_json_file(folder + "/golden.json");
-  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  VerifyOptions options{.model = folder, .references = {folder + "/golden.safetensors"}};
   options.dtype = dtype;
   options.latent_norm_eps = facts.find("latent_norm_eps")->as_double();
   // In double only the reference's own float32 rounding is left.
   options.tolerance = dtype == DType::kF64 ? 2e-6 : 5e-6;
-  const VerifyReport report = verify(options);
+  const VerifyReport report = verify(options).front();
   const bool ok =
       report.ok() && (dtype != DType::kF64 ||
                       (report.loss->rel <= 5e-7 &&
@@ -71,10 +73,10 @@ TEST_P(GoldenCuda, AgreesWithTransformersInFloat32) {
   const std::string folder = folder_of(GetParam());
   if (folder.empty()) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
   const io::Value facts = io::read_json_file(folder + "/golden.json");
-  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  VerifyOptions options{.model = folder, .references = {folder + "/golden.safetensors"}};
   options.device = "cuda";
   options.latent_norm_eps = facts.find("latent_norm_eps")->as_double();
-  const VerifyReport report = verify(options);
+  const VerifyReport report = verify(options).front();
   EXPECT_TRUE(report.ok()) << report.text();
   RecordProperty("report", report.json());
 }
@@ -98,7 +100,7 @@ TEST(Verify, ReferenceWithoutResultsIsAnErrorNotAgreement) {
     if (stray) writer.append(&zero, sizeof zero);
     writer.finish();
     try {
-      verify({.model = folder, .reference = temp / "reference.safetensors"});
+      verify({.model = folder, .references = {temp / "reference.safetensors"}});
       FAIL();
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find(stray ? "hidden.99" : "nothing to compare"),
@@ -108,11 +110,68 @@ TEST(Verify, ReferenceWithoutResultsIsAnErrorNotAgreement) {
   }
 }
 
+// Two layers' worth of made-up choices: the model's own are found by asking twice.
+TEST(Verify, OverlapOfChoicesIsReportedPerLayer) {
+  const std::string folder = folder_of({"indexshare", true});
+  const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
+  const io::SafetensorsFile golden = io::SafetensorsFile::open(folder + "/golden.safetensors");
+  const std::int64_t T = golden.at("input_ids").count();
+  const std::int64_t topk = config.index_topk, E = config.n_routed_experts;
+  ASSERT_GT(T, topk);
+  std::int64_t sparse = 0;
+  while (!config.is_sparse(sparse)) ++sparse;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(T));
+  golden.read_bytes(golden.at("input_ids"), 0, ids.data(), ids.size() * sizeof ids[0]);
+  // Every key and every expert: what the model chooses is a share of it that is known.
+  std::vector<std::int32_t> keys, experts;
+  for (std::int64_t t = 0; t < T; ++t) {
+    for (std::int32_t s = 0; s < T; ++s) keys.push_back(s <= t ? s : -1);
+    for (std::int32_t e = 0; e < E; ++e) experts.push_back(e);
+  }
+  const TempFolder temp;
+  const std::string path = temp / "choices.safetensors", name = cat("experts.", sparse);
+  io::SafetensorsWriter writer(path,
+                               {{.name = "input_ids", .dtype = DType::kI64, .shape = {1, T}},
+                                {.name = "selection.0", .dtype = DType::kI32, .shape = {1, T, T}},
+                                {.name = name, .dtype = DType::kI32, .shape = {T, E}}});
+  writer.append(ids.data(), ids.size() * sizeof ids[0]);
+  writer.append(keys.data(), keys.size() * sizeof keys[0]);
+  writer.append(experts.data(), experts.size() * sizeof experts[0]);
+  writer.finish();
+  double share = 0;
+  for (std::int64_t t = topk; t < T; ++t)
+    share += static_cast<double>(topk) / static_cast<double>(t + 1);
+  const VerifyReport report = verify({.model = folder, .references = {path}}).front();
+  ASSERT_EQ(report.selections.size(), 1U);
+  EXPECT_EQ(report.selections[0].rows, T - topk);
+  EXPECT_NEAR(report.selections[0].mean, share / static_cast<double>(T - topk), 1e-12);
+  EXPECT_EQ(report.selections[0].same_rows, 0);
+  ASSERT_EQ(report.experts.size(), 1U);
+  EXPECT_EQ(report.experts[0].rows, T);
+  EXPECT_NEAR(report.experts[0].mean,
+              static_cast<double>(config.num_experts_per_tok) / static_cast<double>(E), 1e-12);
+  EXPECT_TRUE(report.ok());
+  const io::Value json = io::parse_json(report.json(), "report");
+  EXPECT_EQ(json.find("experts")->find("layers")->find(name)->find("rows")->as_int(), T);
+  EXPECT_NE(report.text().find("selection.0"), std::string::npos);
+}
+
+TEST(Verify, SeveralReferencesGiveOneReportEach) {
+  const std::string folder = folder_of({"packed", true}), file = folder + "/golden.safetensors";
+  VerifyOptions options{.model = folder, .references = {file, file}};
+  options.latent_norm_eps = 1e-6;
+  const std::vector<VerifyReport> reports = verify(options);
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_TRUE(reports[0].ok()) << reports[0].text();
+  EXPECT_EQ(reports[0].json(), reports[1].json());
+  EXPECT_GT(reports[0].logits->kl, -1e-9);
+}
+
 TEST(Verify, WrongLatentEpsIsSeen) {
   const std::string folder = folder_of({"indexshare", true});
-  VerifyOptions options{.model = folder, .reference = folder + "/golden.safetensors"};
+  VerifyOptions options{.model = folder, .references = {folder + "/golden.safetensors"}};
   options.latent_norm_eps = 1e-5;  // the reference was made with 1e-6
-  EXPECT_FALSE(verify(options).ok());
+  EXPECT_FALSE(verify(options).front().ok());
 }
 
 TEST(Verify, ANanInTheReferenceIsOverEveryTolerance) {
