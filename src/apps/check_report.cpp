@@ -86,7 +86,10 @@ std::string optimizer_text(const train::Recipe& recipe) {
   return cat(o.kind == train::OptimizerKind::kAdam ? "Adam" : "AdamW", ", lr ", o.lr, " ",
              schedule ? style_name(schedule->decay_style) : "constant", ", betas ", o.beta1, " ",
              o.beta2, ", weight decay ", o.weight_decay, ", ",
-             fp32 ? "exact fp32 master" : "no master copy", ", clipping ",
+             fp32                    ? "exact fp32 master"
+             : o.stochastic_rounding ? "no master copy, stochastic rounding"
+                                     : "no master copy",
+             ", clipping ",
              recipe.max_grad_norm > 0 && recipe.max_grad_norm < 1e300 ? cat(recipe.max_grad_norm)
                                                                       : std::string("off"));
 }

@@ -104,6 +104,7 @@ struct OptimizerSettings {
   double eps = 1e-8;
   double weight_decay = 0;
   MasterWeights master_weights = MasterWeights::kFp32;
+  bool stochastic_rounding = false;  // of bf16 weights without a master
   DType exp_avg_dtype = DType::kF32, exp_avg_sq_dtype = DType::kF32;
   std::vector<ParamGroupOverride> overrides;  // the first that matches a name applies
 };

@@ -112,7 +112,8 @@ OptimizerSettings optimizer(const RecipeReader& reader) {
   out.eps = *reader.number("optimizer.eps");
   out.weight_decay = *reader.number("optimizer.weight_decay");
   const std::string master = *reader.text("optimizer.master_weights");
-  if (master == "bf16" || master == "false") {
+  out.stochastic_rounding = master == "bf16_stochastic";
+  if (master == "bf16" || master == "false" || out.stochastic_rounding) {
     out.master_weights = MasterWeights::kBf16;
     const DType moments = variant == "FusedAdam" ? DType::kF32 : DType::kBF16;
     out.exp_avg_dtype = reader.dtype("optimizer.exp_avg_dtype").value_or(moments);

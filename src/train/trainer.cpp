@@ -141,7 +141,7 @@ class Run {
         " optimizer state, ", io::human_bytes(e.saved + e.scratch), " activations of a row of ",
         row.ids.size(), " tokens), ", io::human_bytes(available), " available; set ",
         "distributed.activation_checkpointing: true, a smaller step_scheduler.local_batch_size or ",
-        "packed_sequence.packed_sequence_size, or optimizer.master_weights: bf16");
+        "packed_sequence.packed_sequence_size, or optimizer.master_weights: bf16_stochastic");
     // The CPU's estimate of what is free is rough: other processes and the page cache share it.
     if (options_.device == Device::kCuda) fail_machine(text);
     log_warning(text);

@@ -64,6 +64,11 @@ TEST(RecipeFile, OptimizerDefaultsAreTheTargets) {
 TEST(RecipeFile, MasterWeightsChooseTheMoments) {
   const Recipe bf16 = small({"--optimizer.master_weights=bf16"}).recipe;
   EXPECT_EQ(bf16.optimizer.master_weights, MasterWeights::kBf16);
+  EXPECT_FALSE(bf16.optimizer.stochastic_rounding);
+  const Recipe stochastic = small({"--optimizer.master_weights=bf16_stochastic"}).recipe;
+  EXPECT_EQ(stochastic.optimizer.master_weights, MasterWeights::kBf16);
+  EXPECT_EQ(stochastic.optimizer.exp_avg_dtype, DType::kBF16);
+  EXPECT_TRUE(stochastic.optimizer.stochastic_rounding);
   EXPECT_EQ(bf16.optimizer.exp_avg_dtype, DType::kBF16);
   const std::string fused = "--optimizer._target_=transformer_engine.pytorch.optimizers.FusedAdam";
   const Recipe te = small({fused, "--optimizer.master_weights=false",
