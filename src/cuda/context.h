@@ -43,14 +43,14 @@ struct CudaContext {
   std::map<MatmulKey, cublasLtMatmulAlgo_t> algorithms;
 
   // A device copy of a host table (lists of pointers of multi-tensor kernels). Equal bytes give the
-  // copy made before, so that a training step uploads nothing after its first; at most
-  // kTables copies are kept, the oldest goes first.
+  // copy made before, so that a training step uploads nothing after its first (an upload waits for
+  // the stream); at most kTables copies are kept, the oldest goes first.
   const void* device_table(const void* bytes, std::size_t size);
 
  private:
   static constexpr std::size_t kTables = 64;
   struct Table {
-    std::string content;  // also the source of the asynchronous upload
+    std::string content;
     void* device = nullptr;
   };
   std::vector<Table> tables_;

@@ -43,9 +43,9 @@ const void* CudaContext::device_table(const void* bytes, std::size_t size) {
   }
   Table table{.content = std::string(wanted), .device = nullptr};
   CUDA_CHECK(cudaMalloc(&table.device, size));
-  // From pageable memory the runtime stages the bytes before it returns.
-  const cudaError_t copied =
+  cudaError_t copied =
       cudaMemcpyAsync(table.device, table.content.data(), size, cudaMemcpyHostToDevice, stream);
+  if (copied == cudaSuccess) copied = cudaStreamSynchronize(stream);
   if (copied != cudaSuccess) cudaFree(table.device);
   CUDA_CHECK(copied);
   tables_.push_back(std::move(table));

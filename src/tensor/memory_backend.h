@@ -1,6 +1,6 @@
 #pragma once
-// The three things memory on a CUDA device needs; defined in tensor/memory_cuda.cpp, or in
-// tensor/memory_none.cpp for a build without CUDA, where they fail with a clear message.
+// What memory on a CUDA device needs; defined in tensor/memory_cuda.cpp, or in
+// tensor/memory_none.cpp for a build without CUDA, where it fails with a clear message.
 #include <cstddef>
 
 namespace glmtune::cuda_memory {
@@ -8,7 +8,20 @@ namespace glmtune::cuda_memory {
 bool available();  // true where a usable device is present
 void* allocate(std::size_t bytes);
 void release(void* p) noexcept;
-void copy(void* dst, const void* src, std::size_t bytes, void* stream);  // any direction
+// Page-locked host memory, which copies reach without the program's help.
+void* allocate_pinned(std::size_t bytes);
+void release_pinned(void* p) noexcept;
+
+// Any direction. Queued in the stream: host memory must be page-locked and stay as it is until the
+// copy is made.
+void copy(void* dst, const void* src, std::size_t bytes, void* stream);
 void zero(void* dst, std::size_t bytes, void* stream);
+void synchronize(void* stream);  // waits until everything in the stream is done
+
+void* make_event();  // never recorded: reached
+void release_event(void* event) noexcept;
+void record(void* event, void* stream);
+bool reached(void* event);
+void wait(void* event);  // the thread sleeps meanwhile
 
 }  // namespace glmtune::cuda_memory

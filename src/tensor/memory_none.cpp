@@ -16,10 +16,31 @@ void* allocate(std::size_t) {
   absent();
 }
 void release(void*) noexcept {}
+void* allocate_pinned(std::size_t) {
+  absent();
+}
+void release_pinned(void*) noexcept {}
 void copy(void*, const void*, std::size_t, void*) {
   absent();
 }
 void zero(void*, std::size_t, void*) {
+  absent();
+}
+void synchronize(void*) {
+  absent();
+}
+
+void* make_event() {
+  absent();
+}
+void release_event(void*) noexcept {}
+void record(void*, void*) {
+  absent();
+}
+bool reached(void*) {
+  absent();
+}
+void wait(void*) {
   absent();
 }
 

@@ -134,10 +134,12 @@ void copy_bytes(Tensor dst, Tensor src, void* stream) {
     fail(cat("copy_bytes: ", dst.shape_string(), " from ", src.shape_string()));
   if (dst.device == Device::kMeta || src.device == Device::kMeta || dst.count() == 0) return;
   check(dst.data != nullptr && src.data != nullptr, "copy_bytes: a view has no memory");
-  if (dst.device == Device::kCuda || src.device == Device::kCuda)
-    cuda_memory::copy(dst.data, src.data, dst.bytes(), stream);
-  else
+  if (dst.device != Device::kCuda && src.device != Device::kCuda) {
     std::memcpy(dst.data, src.data, dst.bytes());
+    return;
+  }
+  cuda_memory::copy(dst.data, src.data, dst.bytes(), stream);
+  if (dst.device != src.device) cuda_memory::synchronize(stream);
 }
 
 void zero_bytes(Tensor dst, void* stream) {

@@ -86,8 +86,8 @@ struct OwnedTensor {
   operator Tensor() const { return view; }
 };
 
-// Bytes between host and device memory, or within one; both views have the same shape and dtype and
-// are contiguous. `stream` is the CUDA stream (null: the default one); host copies are synchronous.
+// Bytes between host and device memory or within one; views of one shape and dtype, contiguous.
+// `stream`: CUDA's, null: the default one. A copy to or from the host is done when it returns.
 void copy_bytes(Tensor dst, Tensor src, void* stream = nullptr);
 void zero_bytes(Tensor dst, void* stream = nullptr);
 
