@@ -49,16 +49,30 @@ struct PackedRow {
   std::int64_t gather_rows = 0;
 };
 
-// Host-side numbers of a row and the device tensors made from them. `ids` are tokens, `labels` are
-// already shifted (−100: none), `cu_seqlens` holds the documents' starts and the end.
-class RowBuilder {
+// A row as the host prepares it, ahead of its turn and on any thread: the numbers that travel to
+// the device and where each of them goes. It must outlive the pass over its row
+// (ops::Documents::host).
+class RowLayout {
  public:
-  // Allocates the row's tensors in `arena` (they live until it is released) and copies them there.
-  // Throws when bounds do not cover the tokens, or a label or id is outside [0, vocab_size).
-  static PackedRow build(Context& ctx, Arena& arena, std::span<const std::int32_t> ids,
-                         std::span<const std::int32_t> labels,
-                         std::span<const std::int32_t> cu_seqlens, std::int64_t vocab_size,
-                         const AttentionSettings& settings, std::vector<std::int32_t>& host);
+  // `ids` are tokens, `labels` are already shifted (−100: none), `cu_seqlens` holds the documents'
+  // starts and the end. Throws when bounds do not cover the tokens, or a label or id is outside
+  // [0, vocab_size).
+  RowLayout(std::span<const std::int32_t> ids, std::span<const std::int32_t> labels,
+            std::span<const std::int32_t> cu_seqlens, std::int64_t vocab_size,
+            const AttentionSettings& settings);
+
+  // Ids, positions, label rows, label ids, bounds of dense and of masked documents.
+  std::span<const std::int32_t> numbers() const { return numbers_; }
+  // The row with its views of `numbers` I32 [n], the device's copy.
+  PackedRow place(Tensor numbers) const;
+
+ private:
+  void add_tokens(std::span<const std::int32_t> ids, std::span<const std::int32_t> labels,
+                  std::span<const std::int32_t> cu_seqlens, std::int64_t vocab_size);
+  void add_documents(std::span<const std::int32_t> cu_seqlens, const AttentionSettings& settings);
+
+  PackedRow row_;  // without tensors
+  std::vector<std::int32_t> numbers_;
 };
 
 }  // namespace glmtune::nn

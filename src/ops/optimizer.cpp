@@ -180,14 +180,18 @@ void run_cpu(const SumSquares& op, Tensor workspace) {
 void ClipFactor::check() const {
   expect("ClipFactor", "factor", factor, {1}, kF64);
   expect("ClipFactor", "sum_squares", sum_squares, {1}, kF64);
+  if (loss.defined()) expect("ClipFactor", "loss", loss, {1}, kF64);
 }
 
 void run_cpu(const ClipFactor& op, Tensor) {
   double factor = 1;
   if (op.max_norm > 0 && op.max_norm < std::numeric_limits<double>::infinity()) {
     const double f = op.max_norm / (std::sqrt(*op.sum_squares.as<double>()) + 1e-6);
-    factor = f > 1 ? 1 : f;  // a NaN stays one
+    factor = f > 1 ? 1 : f;
   }
+  const bool finite = std::isfinite(*op.sum_squares.as<double>()) &&
+                      (!op.loss.defined() || std::isfinite(*op.loss.as<double>()));
+  if (!finite) factor = std::numeric_limits<double>::quiet_NaN();
   *op.factor.as<double>() = factor;
 }
 
@@ -218,6 +222,7 @@ void Adam::check() const {
 }
 
 void run_cpu(const Adam& op, Tensor) {
+  if (op.grad_scale.defined() && std::isnan(*op.grad_scale.as<double>())) return;
   const std::vector<Run> runs = runs_of(op.items, [](const AdamItem& i) { return i.param; });
   std::vector<std::uint64_t> first(op.items.size(), 0);  // element number of each item's first
   for (std::size_t i = 1; i < first.size(); ++i)

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "ops/elementwise.h"
 #include "ops/kernel.cuh"
 #include "ops/optimizer.h"
 #include "ops/philox.h"
@@ -72,9 +71,12 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) *out += sum;
 }
 
-__global__ void clip_factor_kernel(double* factor, const double* sum_squares, double max_norm) {
-  const double f = max_norm / (sqrt(*sum_squares) + 1e-6);
-  *factor = f > 1 ? 1.0 : f;  // a NaN stays one
+// max_norm 0: no clipping.
+__global__ void clip_factor_kernel(double* factor, const double* sum_squares, const double* loss,
+                                   double max_norm) {
+  const double f = max_norm > 0 ? max_norm / (sqrt(*sum_squares) + 1e-6) : 1.0;
+  const bool finite = isfinite(*sum_squares) && (loss == nullptr || isfinite(*loss));
+  *factor = !finite ? nan("") : f > 1 ? 1.0 : f;
 }
 
 struct AdamTensors {
@@ -168,13 +170,14 @@ __device__ __forceinline__ void update(const AdamTensors& item, const AdamSettin
 template <AdamParam P, class Grad, class Moment>
 __global__ void __launch_bounds__(kThreads)
     adam_kernel(const AdamTensors* items, const AdamChunk* chunks, AdamSettings s) {
+  const auto scale = static_cast<float>(s.grad_scale != nullptr ? *s.grad_scale : 1.0);
+  if (isnan(scale)) return;
   const AdamChunk chunk = chunks[blockIdx.x];
   const AdamTensors item = items[chunk.item];
   const double lr = s.lr * item.lr_mult, decay = s.weight_decay * item.wd_mult;
   const auto keep = static_cast<float>(s.decoupled ? 1 - lr * decay : 1.0);
   const auto coupled = static_cast<float>(s.decoupled ? 0.0 : decay);
   const auto step_size = static_cast<float>(lr / s.correction1);
-  const auto scale = static_cast<float>(s.grad_scale != nullptr ? *s.grad_scale : 1.0);
   constexpr int V = P == AdamParam::kF32 ? 4 : 8;
   const auto unaligned = [](const void* p) {
     return reinterpret_cast<std::uintptr_t>(p) % 16 != 0;
@@ -250,9 +253,9 @@ void run_cuda(Context& ctx, const SumSquares& op, Tensor workspace) {
 
 void run_cuda(Context& ctx, const ClipFactor& op, Tensor) {
   const bool clips = op.max_norm > 0 && op.max_norm < std::numeric_limits<double>::infinity();
-  if (!clips) return run_cuda(ctx, Fill{.x = op.factor, .value = 1}, {});
-  clip_factor_kernel<<<1, 1, 0, stream_of(ctx)>>>(op.factor.as<double>(),
-                                                  op.sum_squares.as<const double>(), op.max_norm);
+  clip_factor_kernel<<<1, 1, 0, stream_of(ctx)>>>(
+      op.factor.as<double>(), op.sum_squares.as<const double>(),
+      op.loss.defined() ? op.loss.as<const double>() : nullptr, clips ? op.max_norm : 0.0);
   CHECK_LAUNCH();
 }
 

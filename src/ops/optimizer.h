@@ -16,10 +16,11 @@ struct SumSquares {
 };
 GLMTUNE_DECLARE_OP(SumSquares);
 
-// factor[0] = min(1, max_norm / (sqrt(sum_squares[0]) + 1e-6)), both F64 [1]; max_norm ≤ 0 or
-// inf: 1.
+// factor[0] = min(1, max_norm / (sqrt(sum_squares[0]) + 1e-6)), all F64 [1]; max_norm ≤ 0 or
+// inf: 1. NaN where sum_squares[0] or loss[0] ({}: not looked at) is not finite: the mark of a step
+// that is not applied, which Adam and UpdateRouterBias obey without the host.
 struct ClipFactor {
-  Tensor factor, sum_squares;
+  Tensor factor, sum_squares, loss;
   double max_norm;
   void check() const;
 };
@@ -37,9 +38,9 @@ struct AdamItem {
 // g = grad · grad_scale[0]  [coupled: + weight_decay·p];  decoupled (AdamW): p −= lr·weight_decay·p
 // first m = β1 m + (1−β1) g;  v = β2 v + (1−β2) g²;  p −= lr · (m/(1−β1^step)) /
 // (sqrt(v/(1−β2^step)) + eps) as torch.optim.Adam / AdamW compute it, in at least fp32. grad_scale
-// F64 [1] or {}: 1. With a remainder (BF16 param) the update acts on an exact fp32 master whose
-// bits are (param.bits << 16) + sign-extended remainder: the parameter is the master rounded to
-// nearest (ties away from zero), the remainder what rounding took away.
+// F64 [1] or {}: 1; NaN: nothing changes. With a remainder (BF16 param) the update acts on an exact
+// fp32 master whose bits are (param.bits << 16) + sign-extended remainder: the parameter is the
+// master rounded to nearest (ties away from zero), the remainder what rounding took away.
 struct Adam {
   std::span<const AdamItem> items;
   Tensor grad_scale;

@@ -7,8 +7,8 @@
 
 #include "base/cat.h"
 #include "ops/expect.h"
-#include "ops/radix_sort.h"
 #include "ops/fast_math.h"
+#include "ops/radix_sort.h"
 #include "ops/rows_of.h"
 
 namespace glmtune::ops {
@@ -228,9 +228,11 @@ void run_cpu(const AddExpertLoad& op, Tensor) {
 void UpdateRouterBias::check() const {
   expect("UpdateRouterBias", "bias", bias, {kAny}, kF32);
   expect("UpdateRouterBias", "load", load, {bias.size(0)}, kI64);
+  if (gate.defined()) expect("UpdateRouterBias", "gate", gate, {1}, kF64);
 }
 
 void run_cpu(const UpdateRouterBias& op, Tensor) {
+  if (op.gate.defined() && std::isnan(*op.gate.as<double>())) return;
   const std::int64_t E = op.load.size(0);
   const auto* load = op.load.as<std::int64_t>();
   std::int64_t total = 0;

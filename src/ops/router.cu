@@ -173,7 +173,9 @@ __global__ void add_expert_load_kernel(std::int64_t* load, const std::int32_t* o
 }
 
 __global__ void __launch_bounds__(256)
-    update_router_bias_kernel(float* bias, const std::int64_t* load, int experts, double factor) {
+    update_router_bias_kernel(float* bias, const std::int64_t* load, const double* gate,
+                              int experts, double factor) {
+  if (gate != nullptr && isnan(*gate)) return;
   __shared__ double shared[8];
   double sum = 0;
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += 256)
@@ -272,7 +274,8 @@ void run_cuda(Context& ctx, const AddExpertLoad& op, Tensor) {
 
 void run_cuda(Context& ctx, const UpdateRouterBias& op, Tensor) {
   update_router_bias_kernel<<<1, 256, 0, stream_of(ctx)>>>(
-      op.bias.as<float>(), op.load.as<const std::int64_t>(), static_cast<int>(op.bias.size(0)),
+      op.bias.as<float>(), op.load.as<const std::int64_t>(),
+      op.gate.defined() ? op.gate.as<const double>() : nullptr, static_cast<int>(op.bias.size(0)),
       op.factor);
   CHECK_LAUNCH();
 }

@@ -49,8 +49,9 @@ struct AddExpertLoad {
 GLMTUNE_DECLARE_OP(AddExpertLoad);
 
 // bias[e] += factor · sign(mean(load) − load[e]);  bias F32 [E], load I64 [E] (model.md 4.5).
+// gate F64 [1] or {}: NaN leaves the bias as it is (ClipFactor's mark of a step not applied).
 struct UpdateRouterBias {
-  Tensor bias, load;
+  Tensor bias, load, gate;
   double factor;
   void check() const;
 };

@@ -9,17 +9,24 @@ namespace {
 
 constexpr std::size_t kUnlimited = std::size_t{1} << 62;
 
+// Room for what travels with a row.
+Tensor numbers_of(const nn::RowLayout& row, Arena& arena) {
+  return arena.make({static_cast<std::int64_t>(row.numbers().size())}, DType::kI32);
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<models::CausalLm> model, const Settings& settings)
     : cuda_(settings.device == Device::kCuda ? make_cuda_context(0) : nullptr),
       model_(std::move(model)),
+      attention_(&model_->attention()),
       store_(*model_, {.device = settings.device,
                        .gradients = settings.gradients,
                        .expert_load = settings.expert_load}),
       saved_(std::make_unique<Arena>(0, settings.device)),
       scratch_(std::make_unique<Arena>(0, settings.device)),
-      loss_({1}, DType::kF64, settings.device) {
+      loss_({1}, DType::kF64, settings.device),
+      uploads_(std::make_unique<UploadRing>(settings.device)) {
   ctx_.device = settings.device;
   ctx_.target = settings.device == Device::kMeta ? settings.target : settings.device;
   ctx_.saved = saved_.get();
@@ -39,17 +46,17 @@ void Engine::load(const models::HfCheckpoint& checkpoint) {
   checkpoint.load(parameters, ctx_.stream);
 }
 
-void Engine::pass(Context& ctx, const RowInput& row, Tensor loss,
-                  const models::PassOptions& options, const models::Probe* probe) {
-  const Scope scope(*ctx.saved);
-  const nn::PackedRow packed =
-      nn::RowBuilder::build(ctx, *ctx.saved, row.ids, row.labels, row.cu_seqlens,
-                            model_->vocab_size(), model_->attention(), host_);
-  model_->run(ctx, packed, loss, options, probe);
+nn::RowLayout Engine::lay_out(const RowInput& row) const {
+  return {row.ids, row.labels, row.cu_seqlens, model_->vocab_size(), *attention_};
 }
 
 MemoryPlan Engine::plan(const RowInput& row, const models::PassOptions& options,
                         const models::Probe* probe) {
+  return plan(lay_out(row), options, probe);
+}
+
+MemoryPlan Engine::plan(const nn::RowLayout& row, const models::PassOptions& options,
+                        const models::Probe* probe) const {
   Arena saved(kUnlimited, Device::kMeta), scratch(kUnlimited, Device::kMeta);
   Context meta{.device = Device::kMeta,
                .target = ctx_.target,
@@ -60,7 +67,9 @@ MemoryPlan Engine::plan(const RowInput& row, const models::PassOptions& options,
   // The probe's callbacks are not called in a dry run, but what it asks for takes memory.
   models::Probe silent;
   if (probe != nullptr && probe->logits) silent.logits = [](Tensor) {};
-  pass(meta, row, Tensor::dense(nullptr, {1}, DType::kF64, Device::kMeta), options, &silent);
+  const Tensor numbers = numbers_of(row, saved);
+  const Tensor loss = Tensor::dense(nullptr, {1}, DType::kF64, Device::kMeta);
+  model_->run(meta, row.place(numbers), loss, options, &silent);
   return {saved.peak(), scratch.peak()};
 }
 
@@ -83,17 +92,20 @@ void Engine::reset_peak() {
   scratch_->reset_peak();
 }
 
-void Engine::run(const RowInput& row, const models::PassOptions& options,
+void Engine::run(const nn::RowLayout& row, const models::PassOptions& options,
                  const models::Probe* probe) {
   reserve(plan(row, options, probe));
-  pass(ctx_, row, loss_, options, probe);
+  const Scope scope(*saved_);
+  const Tensor numbers = numbers_of(row, *saved_);
+  uploads_->upload(numbers, std::as_bytes(row.numbers()), ctx_.stream);
+  model_->run(ctx_, row.place(numbers), loss_, options, probe);
 }
 
 double Engine::take_loss() {
   OwnedTensor host({1}, DType::kF64, Device::kCpu);
   copy_bytes(host, loss_, ctx_.stream);
-  synchronize();
-  zero_bytes(loss_, ctx_.stream);
+  synchronize();  // reports what failed on the device
+  zero_loss();
   return *host.view.as<double>();
 }
 

@@ -10,6 +10,7 @@
 #include "models/causal_lm.h"
 #include "models/hf_checkpoint.h"
 #include "models/parameter_store.h"
+#include "tensor/staging.h"
 
 namespace glmtune::train {
 
@@ -37,6 +38,9 @@ class Engine {
   models::ParameterStore& parameters() { return store_; }
   Context& context() { return ctx_; }
 
+  // The host's part of a row, ahead of its turn; any thread may call it.
+  nn::RowLayout lay_out(const RowInput& row) const;
+
   // Fills the parameters from a checkpoint.
   void load(const models::HfCheckpoint& checkpoint);
 
@@ -49,25 +53,34 @@ class Engine {
   MemoryPlan peak() const { return {saved_->peak(), scratch_->peak()}; }
   void reset_peak();
 
-  // Adds the row's loss to the running sum, and its gradients where options ask for them.
-  void run(const RowInput& row, const models::PassOptions& options,
+  // Adds the row's loss to the running sum, and its gradients where options ask for them. On the
+  // GPU the work is queued; `row` may go when the call returns.
+  void run(const nn::RowLayout& row, const models::PassOptions& options,
            const models::Probe* probe = nullptr);
+  void run(const RowInput& row, const models::PassOptions& options,
+           const models::Probe* probe = nullptr) {
+    run(lay_out(row), options, probe);
+  }
+  // The running sum of losses on the device, F64 [1].
+  Tensor loss() const { return loss_; }
+  void zero_loss() { zero_bytes(loss_, ctx_.stream); }
   // The sum of losses since the last call, and zero again. Waits for the device.
   double take_loss();
   // Waits for the device and reports what failed there.
   void synchronize();
 
  private:
-  void pass(Context& ctx, const RowInput& row, Tensor loss, const models::PassOptions& options,
-            const models::Probe* probe);
+  MemoryPlan plan(const nn::RowLayout& row, const models::PassOptions& options,
+                  const models::Probe* probe) const;
 
   CudaContextPtr cuda_;  // null on the CPU; outlives everything that has device memory
   std::unique_ptr<models::CausalLm> model_;
+  const nn::AttentionSettings* attention_;  // the model's
   models::ParameterStore store_;
   std::unique_ptr<Arena> saved_, scratch_;
   OwnedTensor loss_;
+  std::unique_ptr<UploadRing> uploads_;
   Context ctx_;
-  std::vector<std::int32_t> host_;  // the row's numbers while it runs
 };
 
 // What the largest row of a run looks like: `packs` packs of `tokens` tokens, every one with a

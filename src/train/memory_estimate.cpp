@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "models/glm_moe_dsa.h"
 #include "train/optimizer.h"
+#include "train/pass_options.h"
 
 namespace glmtune::train {
 namespace {
@@ -48,10 +49,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
     e.gradients += s.gradients / ranks;
     e.optimizer += s.optimizer / ranks;
   });
-  models::PassOptions options{.backward = true};
-  if (recipe.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
-    options.recompute = models::Recompute::kFull;
-  const MemoryPlan plan = engine.plan(row.input(), options);
+  const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
   e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
   e.scratch = plan.scratch;
   return e;

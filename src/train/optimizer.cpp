@@ -4,7 +4,6 @@
 #include <regex>
 
 #include "base/cat.h"
-#include "cuda/device.h"
 
 namespace glmtune::train {
 namespace {
@@ -86,24 +85,32 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
       }
 }
 
-double Optimizer::read_sum_squares(Context& ctx, std::span<const Tensor> items) {
+void Optimizer::sum_squares_of(Context& ctx, std::span<const Tensor> items) {
   zero_bytes(sum_squares_, ctx.stream);
   run(ctx, ops::SumSquares{.out = sum_squares_, .items = items});
+}
+
+double Optimizer::read_sum_squares(Context& ctx) const {
   const OwnedTensor host({1}, DType::kF64, Device::kCpu);
   copy_bytes(host, sum_squares_, ctx.stream);
-  if (ctx.cuda != nullptr) cuda_synchronize(*ctx.cuda);
   return *host.view.as<double>();
 }
 
-double Optimizer::gradient_norm(Context& ctx, double max_norm) {
-  const double sum = read_sum_squares(ctx, gradients_);
+void Optimizer::measure(Context& ctx, Tensor loss, double max_norm) {
+  sum_squares_of(ctx, gradients_);
   run(ctx,
-      ops::ClipFactor{.factor = clip_factor_, .sum_squares = sum_squares_, .max_norm = max_norm});
-  return std::sqrt(sum);
+      ops::ClipFactor{
+          .factor = clip_factor_, .sum_squares = sum_squares_, .loss = loss, .max_norm = max_norm});
+}
+
+double Optimizer::gradient_norm(Context& ctx, double max_norm) {
+  measure(ctx, {}, max_norm);
+  return std::sqrt(read_sum_squares(ctx));
 }
 
 bool Optimizer::all_finite(Context& ctx, Tensor t) {
-  return std::isfinite(read_sum_squares(ctx, std::span(&t, 1)));
+  sum_squares_of(ctx, std::span(&t, 1));
+  return std::isfinite(read_sum_squares(ctx));
 }
 
 std::size_t Optimizer::scratch_bytes(Device target) {

@@ -19,10 +19,16 @@ class Optimizer {
   Optimizer(models::CausalLm& model, const OptimizerSettings& settings, std::uint64_t seed,
             Device device);
 
-  // Global L2 norm of all gradients, and the factor that clips it to max_norm (0 or infinity: 1).
-  // The norm is read back, so this waits for the device.
+  // Queues the squared L2 norm of all gradients and the factor that clips the norm to max_norm (0
+  // or infinity: 1), which marks the step as not applied where the norm or `loss` (F64 [1], or {})
+  // is not finite. Both stay on the device, F64 [1].
+  void measure(Context& ctx, Tensor loss, double max_norm);
+  Tensor sum_squares() const { return sum_squares_; }
+  Tensor clip_factor() const { return clip_factor_; }
+  // The same, and waits for the norm.
   double gradient_norm(Context& ctx, double max_norm);
-  // One update with the clip factor of the last gradient_norm(); `step` counts from 1.
+  // Queues one update with the clip factor of the last measure(), nothing where it marks the step
+  // as not applied; `step` counts from 1.
   void update(Context& ctx, double lr, double weight_decay, std::int64_t step);
 
   // False when any element is infinite or NaN (or its square overflows a double).
@@ -36,7 +42,8 @@ class Optimizer {
   void visit_state(const std::function<void(const std::string&, Tensor)>& visit);
 
  private:
-  double read_sum_squares(Context& ctx, std::span<const Tensor> items);
+  void sum_squares_of(Context& ctx, std::span<const Tensor> items);  // into sum_squares_
+  double read_sum_squares(Context& ctx) const;
 
   OptimizerSettings settings_;
   std::uint64_t seed_;

@@ -14,6 +14,7 @@
 #include "train/log.h"
 #include "train/memory_estimate.h"
 #include "train/metrics_log.h"
+#include "train/pass_options.h"
 #include "train/progress.h"
 #include "train/training_data.h"
 #include "train/training_loop.h"
@@ -155,10 +156,7 @@ class Run {
                          .gradients = true,
                          .expert_load = recipe_.model.gate_bias_update_factor != 0});
     nn::AttentionSettings& attention = engine_->model().attention();
-    if (recipe_.model.backend.attn == AttentionBackend::kDense) {
-      attention.force = true;
-      attention.forced = nn::AttentionPath::kMasked;
-    }
+    set_attention(recipe_, attention);
     if (checkpoint_)
       engine_->load(*checkpoint_);
     else
@@ -260,10 +258,7 @@ class Run {
   // Memory for that row; a row that needs more grows it by itself.
   void reserve_memory() {
     const SampleRow largest = largest_row();
-    models::PassOptions options{.backward = true};
-    if (recipe_.distributed.activation_checkpointing != ActivationCheckpointing::kOff)
-      options.recompute = models::Recompute::kFull;
-    MemoryPlan plan = engine_->plan(largest.input(), options);
+    MemoryPlan plan = engine_->plan(largest.input(), training_pass(recipe_));
     plan.scratch = std::max(plan.scratch, optimizer_->scratch_bytes(options_.device));
     engine_->reserve(plan);
     log_info(fmt::format(

@@ -1,10 +1,16 @@
 #include "train/training_loop.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
 #include "base/cat.h"
 #include "ops/router.h"
+#include "tensor/staging.h"
+#include "train/batch_loader.h"
+#include "train/nonfinite.h"
+#include "train/pass_options.h"
 
 namespace glmtune::train {
 namespace {
@@ -14,163 +20,197 @@ double now_seconds() {
   return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
 }
 
-RowInput input(const data::Pack& p) {
-  return {.ids = p.ids, .labels = p.labels, .cu_seqlens = p.bounds};
-}
-
-// Tokens up to and including the last one with a label.
-std::int64_t to_last_label(const data::Pack& p) {
-  std::size_t n = p.labels.size();
-  while (n > 0 && p.labels[n - 1] == data::kNoLabel) --n;
-  return static_cast<std::int64_t>(n);
-}
-
+// A step is queued without waiting for its numbers: loss and norm stay on the device, where they
+// decide on the update, and arrive while the next step's passes are under way. They are known
+// before that step's update is queued, so that a step that was not applied is counted in time.
 class Loop {
  public:
-  Loop(const LoopParts& parts, TrainingPosition& position) : p_(parts), at_(position) {
-    const auto& distributed = p_.recipe.distributed;
-    options_.backward = true;
-    options_.recompute = distributed.activation_checkpointing == ActivationCheckpointing::kOff
-                             ? models::Recompute::kNone
-                             : models::Recompute::kFull;
-    options_.count_load = p_.recipe.model.gate_bias_update_factor != 0;
-  }
+  Loop(const LoopParts& parts, TrainingPosition& position)
+      : p_(parts),
+        at_(position),
+        ctx_(p_.engine.context()),
+        options_(training_pass(p_.recipe)),
+        numbers_(2, ctx_.device),
+        loader_({.source = p_.source,
+                 .sampler = p_.sampler,
+                 .engine = p_.engine,
+                 .local_batch_size = p_.recipe.step_scheduler.local_batch_size,
+                 .count_flops = p_.count_flops},
+                at_.cursor, p_.scheduler.total_steps() - at_.next_step) {}
 
   ExitCode run() {
+    try {
+      return steps();
+    } catch (...) {
+      report_before_error();
+      throw;
+    }
+  }
+
+ private:
+  // A step whose numbers are on their way.
+  struct Pending {
+    StepResult result;
+    StepBatch batch;
+  };
+  enum class Settled : std::uint8_t { kGoOn, kGradientsLost, kStop };
+
+  ExitCode steps() {
     last_end_ = now_seconds();
     while (at_.next_step < p_.scheduler.total_steps()) {
       const std::int64_t step = at_.next_step;
-      StepResult result = train_step(step);
-      const bool finite = std::isfinite(result.loss.value_or(0)) && std::isfinite(result.grad_norm);
-      if (!finite && p_.recipe.nonfinite_policy == NonfinitePolicy::kStop) {
-        p_.on_step(result);
-        p_.on_message(nonfinite_message(result));
-        return ExitCode::kNonFinite;
-      }
-      p_.on_step(result);
+      StepBatch batch = loader_.next();
+      if (!queue_passes(batch)) return ExitCode::kNonFinite;
+      queue_update(step, std::move(batch));
+      if (arrived() && settle() == Settled::kStop) return ExitCode::kNonFinite;
       const bool stop = p_.stop_signal != nullptr && p_.stop_signal->load() != 0;
+      const bool validates = !stop && p_.scheduler.validates(step);
+      const bool saves = stop || p_.scheduler.saves_checkpoint(step);
+      const bool ends = at_.next_step == p_.scheduler.total_steps();
+      if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;
       std::vector<ValidationResult> validation;
-      if (!stop && p_.scheduler.validates(step)) validation = validate(result);
-      if (p_.scheduler.saves_checkpoint(step) || stop)
-        p_.save(at_, result.epoch, result, validation, p_.scheduler.is_last(step));
-      if (stop && at_.next_step < p_.scheduler.total_steps()) return ExitCode::kPreempted;
+      if (validates) validation = validate();
+      if (saves) p_.save(at_, last_.epoch, last_, validation, p_.scheduler.is_last(step));
+      if (stop && !ends) return ExitCode::kPreempted;
     }
     return ExitCode::kOk;
   }
 
- private:
-  StepResult train_step(std::int64_t step) {
-    const data::GlobalBatch batch = p_.sampler.batch(at_.cursor);
-    StepResult r;
-    r.step = step;
-    r.epoch = at_.cursor.epoch;
-    packs_.clear();
-    for (const std::int64_t number : batch.packs) {
-      packs_.push_back(p_.source.pack(number));
-      const data::Pack& pack = packs_.back();
-      r.tokens += pack.tokens();
-      r.tokens_to_last_label += to_last_label(pack);
-      r.label_tokens += pack.label_tokens();
-      if (p_.count_flops) {
-        const auto [honest, automodel] = p_.count_flops(pack);
-        r.flops += honest;
-        r.automodel_flops += automodel;
+  void begin(const StepBatch& batch) {
+    const auto labels = static_cast<double>(std::max<std::int64_t>(1, batch.label_tokens));
+    options_.grad_scale = 1.0 / labels;
+    p_.engine.parameters().zero_gradients(ctx_.stream);
+    p_.engine.parameters().zero_expert_load(ctx_.stream);
+    p_.engine.zero_loss();
+  }
+
+  // Forward and backward of a batch, and in between the numbers of the step before, as soon as they
+  // are there. False when these end the run.
+  bool queue_passes(const StepBatch& batch) {
+    const std::size_t rows = batch.label_tokens > 0 ? batch.rows.size() : 0;
+    begin(batch);
+    for (std::size_t i = 0; i <= rows;) {
+      if (pending_ && (i == rows || arrived())) {
+        const Settled settled = settle();
+        if (settled == Settled::kStop) return false;
+        if (settled == Settled::kGradientsLost) {
+          begin(batch);
+          i = 0;
+          continue;
+        }
       }
+      if (i < rows) p_.engine.run(batch.rows[i], options_);
+      ++i;
     }
-    p_.engine.parameters().zero_gradients(p_.engine.context().stream);
-    p_.engine.parameters().zero_expert_load(p_.engine.context().stream);
-    if (r.label_tokens > 0) forward_backward(r);
-    update(r, step);
+    return true;
+  }
+
+  void queue_update(std::int64_t step, StepBatch batch) {
+    if (batch.label_tokens > 0) {
+      p_.optimizer.measure(ctx_, p_.engine.loss(), p_.recipe.max_grad_norm);
+      const std::array<Tensor, 2> wanted{p_.engine.loss(), p_.optimizer.sum_squares()};
+      numbers_.request(wanted, ctx_.stream);
+      p_.optimizer.update(ctx_, p_.lr_schedule.learning_rate(step),
+                          p_.lr_schedule.weight_decay(step), at_.updates + 1);
+      update_router_biases();
+    }
     at_.cursor = batch.after;
     at_.next_step = step + 1;
-    r.lr = p_.lr_schedule.learning_rate(step + 1);
+    StepResult r{.step = step,
+                 .epoch = batch.epoch,
+                 .loss = {},
+                 .lr = p_.lr_schedule.learning_rate(step + 1),
+                 .tokens = batch.tokens,
+                 .tokens_to_last_label = batch.tokens_to_last_label,
+                 .label_tokens = batch.label_tokens,
+                 .flops = batch.flops,
+                 .automodel_flops = batch.automodel_flops};
+    pending_ = Pending{.result = r, .batch = std::move(batch)};
+  }
+
+  void update_router_biases() {
+    const double factor = p_.recipe.model.gate_bias_update_factor;
+    if (factor == 0) return;
+    p_.engine.model().visit_routers([&](std::int64_t, nn::Router& router) {
+      glmtune::run(ctx_, ops::UpdateRouterBias{.bias = router.e_score_correction_bias.value,
+                                               .load = router.load,
+                                               .gate = p_.optimizer.clip_factor(),
+                                               .factor = factor});
+    });
+  }
+
+  bool arrived() const { return !p_.numbers_come_late && numbers_.arrived(); }
+
+  // Takes the pending step's numbers; waits for them.
+  StepResult take_numbers(const Pending& pending) {
+    StepResult r = pending.result;
+    r.applied = r.label_tokens > 0;
+    if (r.applied) {
+      r.loss = numbers_.value(0) / static_cast<double>(r.label_tokens);
+      r.grad_norm = std::sqrt(numbers_.value(1));
+      r.applied = std::isfinite(*r.loss) && std::isfinite(r.grad_norm);
+    }
     const double end = now_seconds();
     r.seconds = end - last_end_;
     last_end_ = end;
     return r;
   }
 
-  void forward_backward(StepResult& r) {
-    const std::vector<data::Pack>& packs = packs_;
-    const auto local = static_cast<std::size_t>(p_.recipe.step_scheduler.local_batch_size);
-    options_.grad_scale = 1.0 / static_cast<double>(r.label_tokens);
-    for (std::size_t i = 0; i < packs.size(); i += local) {
-      data::Pack row = packs[i];
-      for (std::size_t k = i + 1; k < std::min(packs.size(), i + local); ++k) row.append(packs[k]);
-      p_.engine.run(input(row), options_);
+  // Writes down the pending step, if there is one, and acts on what it turned out to be.
+  Settled settle() {
+    if (!pending_) return Settled::kGoOn;
+    const Pending pending = std::move(*pending_);
+    pending_.reset();
+    last_ = take_numbers(pending);
+    if (last_.applied) ++at_.updates;
+    if (last_.applied || last_.label_tokens == 0) {
+      if (!last_.applied)
+        p_.on_message(cat("step ", last_.step,
+                          ": no token of the global batch has a label; weights unchanged (",
+                          ++without_labels_, " such steps so far)"));
+      p_.on_step(last_);
+      return Settled::kGoOn;
     }
-    r.loss = p_.engine.take_loss() / static_cast<double>(r.label_tokens);
-  }
-
-  void update(StepResult& r, std::int64_t step) {
-    if (!r.loss) {
-      r.applied = false;
-      p_.on_message(cat("step ", step,
-                        ": no token of the global batch has a label; weights unchanged (",
-                        ++without_labels_, " such steps so far)"));
-      return;
+    const bool stops = p_.recipe.nonfinite_policy == NonfinitePolicy::kStop;
+    if (stops) p_.on_step(last_);
+    const std::string text =
+        cat("step ", last_.step, ": rank 0: loss ", *last_.loss, ", gradient norm ",
+            last_.grad_norm, ": not finite; ", origin(pending.batch), "; the step was not applied");
+    if (stops) {
+      p_.on_message(text);
+      return Settled::kStop;
     }
-    Context& ctx = p_.engine.context();
-    r.grad_norm = p_.optimizer.gradient_norm(ctx, p_.recipe.max_grad_norm);
-    if (!std::isfinite(*r.loss) || !std::isfinite(r.grad_norm)) {
-      r.applied = false;
-      if (p_.recipe.nonfinite_policy == NonfinitePolicy::kSkip)
-        p_.on_message(cat(nonfinite_message(r), "; left out by nonfinite_policy: skip (",
-                          ++skipped_, " so far)"));
-      return;
+    p_.on_message(cat(text, "; left out by nonfinite_policy: skip (", ++skipped_, " so far)"));
+    p_.on_step(last_);
+    return Settled::kGradientsLost;
+  }
+
+  // The step was not applied, so that its passes can be made again, with the gradients they gave.
+  std::string origin(const StepBatch& batch) {
+    begin(batch);
+    for (const nn::RowLayout& row : batch.rows) p_.engine.run(row, options_);
+    return first_nonfinite(p_.engine, p_.optimizer, batch.rows);
+  }
+
+  // An error ends the run: the step before it is still written down where its numbers can be had.
+  void report_before_error() {
+    if (!pending_) return;
+    try {
+      const Pending pending = std::move(*pending_);
+      pending_.reset();
+      p_.on_step(take_numbers(pending));
+    } catch (const std::exception&) {
+      pending_.reset();  // the first error is the one to tell
     }
-    p_.optimizer.update(ctx, p_.lr_schedule.learning_rate(step), p_.lr_schedule.weight_decay(step),
-                        ++at_.updates);
-    const double factor = p_.recipe.model.gate_bias_update_factor;
-    if (factor != 0)
-      p_.engine.model().visit_routers([&](std::int64_t, nn::Router& router) {
-        glmtune::run(ctx, ops::UpdateRouterBias{.bias = router.e_score_correction_bias.value,
-                                                .load = router.load,
-                                                .factor = factor});
-      });
   }
 
-  // Where the trouble begins: a parameter that is not finite itself, else the first layer whose
-  // output is not in another forward pass, else the first gradient.
-  std::string first_nonfinite() {
-    Context& ctx = p_.engine.context();
-    std::string parameter, gradient;
-    p_.engine.model().visit_parameters([&](nn::Parameter& p) {
-      const auto bad = [&](const Tensor& t) {
-        return t.defined() && !p_.optimizer.all_finite(ctx, t);
-      };
-      if (parameter.empty() && bad(p.value)) parameter = p.name;
-      if (gradient.empty() && bad(p.grad)) gradient = p.name;
-    });
-    if (!parameter.empty()) return "the parameter " + parameter + " is not finite itself";
-    std::int64_t layer = -1;
-    models::Probe probe;
-    probe.hidden = [&](std::int64_t n, Tensor x) {
-      if (layer < 0 && !p_.optimizer.all_finite(ctx, x)) layer = n;
-    };
-    for (const data::Pack& pack : packs_)
-      if (layer < 0) p_.engine.run(input(pack), {}, &probe);
-    (void)p_.engine.take_loss();
-    if (layer == 0) return "first in the embedding's output";
-    if (layer > 0) return cat("first in the output of layer ", layer - 1);
-    return gradient.empty() ? "every tensor by itself is finite"
-                            : "first in the gradient of " + gradient;
-  }
-
-  std::string nonfinite_message(const StepResult& r) {
-    return cat("step ", r.step, ": rank 0: loss ", r.loss.value_or(0), ", gradient norm ",
-               r.grad_norm, ": not finite; ", first_nonfinite(), "; the step was not applied");
-  }
-
-  std::vector<ValidationResult> validate(const StepResult& step) {
+  std::vector<ValidationResult> validate() {
     std::vector<ValidationResult> results;
     for (const ValidationSet& set : p_.validation) {
-      ValidationResult v = evaluate(p_.engine, set,
-                                    p_.recipe.validation_dataloader.batch_size.value_or(
-                                        p_.recipe.step_scheduler.local_batch_size));
-      v.step = step.step;
-      v.epoch = step.epoch;
-      v.lr = step.lr;
+      ValidationResult v = evaluate(p_.engine, set, validation_batch_size(p_.recipe));
+      v.step = last_.step;
+      v.epoch = last_.epoch;
+      v.lr = last_.lr;
       p_.on_validation(v);
       results.push_back(v);
     }
@@ -179,13 +219,21 @@ class Loop {
 
   const LoopParts& p_;
   TrainingPosition& at_;
+  Context& ctx_;
   models::PassOptions options_;
-  std::vector<data::Pack> packs_;  // of the step
+  Readback numbers_;  // loss and squared norm of the pending step
+  std::optional<Pending> pending_;
+  StepResult last_;  // the last step written down
   double last_end_ = 0;
   std::int64_t without_labels_ = 0, skipped_ = 0;
+  BatchLoader loader_;  // last: its thread ends first
 };
 
 }  // namespace
+
+std::int64_t validation_batch_size(const Recipe& recipe) {
+  return recipe.validation_dataloader.batch_size.value_or(recipe.step_scheduler.local_batch_size);
+}
 
 ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t local_batch_size) {
   ValidationResult v;
@@ -193,12 +241,13 @@ ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t
   const std::int64_t packs = set.source->size().value_or(0);
   if (packs == 0)
     fail(cat("validation set ", set.name, " has no end; give it a size (num_samples, a file)"));
+  engine.zero_loss();
   for (std::int64_t i = 0; i < packs; i += local_batch_size) {
     data::Pack row = set.source->pack(i);
     for (std::int64_t k = i + 1; k < std::min(packs, i + local_batch_size); ++k)
       row.append(set.source->pack(k));
     v.label_tokens += row.label_tokens();
-    engine.run(input(row), {});
+    engine.run({.ids = row.ids, .labels = row.labels, .cu_seqlens = row.bounds}, {});
   }
   v.loss = engine.take_loss() / static_cast<double>(v.label_tokens);
   return v;

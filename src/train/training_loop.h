@@ -29,7 +29,7 @@ struct StepResult {
   std::int64_t tokens = 0;
   std::int64_t tokens_to_last_label = 0;  // without each pack's trailing run of unlabelled tokens
   std::int64_t label_tokens = 0;
-  double seconds = 0;                     // since the previous step's end
+  double seconds = 0;  // between the arrival of the last step's numbers and its own
   double flops = 0, automodel_flops = 0;  // flops.h
   bool applied = true;  // false: skipped (no labels, or not finite under policy skip)
 };
@@ -58,20 +58,26 @@ struct LoopParts {
   const Recipe& recipe;
   const std::atomic<int>* stop_signal;  // null: never
 
+  // In the order of the steps: each when its numbers have arrived from the device, before anything
+  // is saved or validated after it, and before the run ends in any way.
   std::function<void(const StepResult&)> on_step;
   std::function<void(const ValidationResult&)> on_validation;
   std::function<void(const std::string&)> on_message;  // warnings for a person
-  // FLOPs of a row, honest and by AutoModel's formula; may be empty.
+  // FLOPs of a pack, honest and by AutoModel's formula, on another thread; may be empty.
   std::function<std::pair<double, double>(const data::Pack&)> count_flops;
   // Writes a checkpoint after step `position.next_step - 1`; is_last: nothing follows.
   std::function<void(const TrainingPosition&, std::int64_t epoch, const StepResult&,
                      const std::vector<ValidationResult>&, bool is_last)>
       save;
+  // For tests: a step's numbers count as arrived only once they are waited for, as on a busy GPU.
+  bool numbers_come_late = false;
 };
 
 // Runs from `position` to the end of the schedule; position is left where the run stopped.
 ExitCode run_loop(const LoopParts& parts, TrainingPosition& position);
 
+// Packs of a validation row.
+std::int64_t validation_batch_size(const Recipe& recipe);
 // Mean loss over a source's labels, without gradients.
 ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t local_batch_size);
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "support/op_case.h"
+#include "support/tiny_model.h"
 
 namespace glmtune::nn {
 namespace {
@@ -23,13 +23,13 @@ std::vector<std::pair<std::int64_t, std::int64_t>> pairs(const std::vector<RowRa
 using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 struct Built {
-  test::TestContext memory{Device::kCpu, 4096, 1 << 16};
-  Ints host;
+  RowLayout layout;
+  OwnedTensor memory;
   PackedRow row;
 
-  Built(const Ints& ids, const Ints& labels, const Ints& cu, const AttentionSettings& settings) {
-    row = RowBuilder::build(memory.ctx, *memory.ctx.saved, ids, labels, cu, 10, settings, host);
-  }
+  Built(const Ints& ids, const Ints& labels, const Ints& cu, const AttentionSettings& settings)
+      : layout(ids, labels, cu, 10, settings),
+        row(layout.place(test::host_numbers(layout, memory))) {}
 };
 
 std::string error_of(const Ints& ids, const Ints& labels, const Ints& cu) {

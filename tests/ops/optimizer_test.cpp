@@ -169,18 +169,44 @@ TEST(Philox, GivesTheKnownAnswers) {
   EXPECT_EQ(ones.word[3], 0x6d5451fdu);
 }
 
-TEST(ClipFactor, ScalesDownOnlyAndPassesNaNOn) {
-  const auto factor = [](double sum_squares, double max_norm) {
-    std::vector<double> f{0}, s{sum_squares};
+TEST(ClipFactor, ScalesDownOnlyAndMarksWhatIsNotFinite) {
+  const auto factor = [](double sum_squares, double max_norm, double loss = 1) {
+    std::vector<double> f{0}, s{sum_squares}, l{loss};
     Context ctx;
-    run(ctx, ClipFactor{.factor = view(f), .sum_squares = view(s), .max_norm = max_norm});
+    run(ctx, ClipFactor{
+                 .factor = view(f), .sum_squares = view(s), .loss = view(l), .max_norm = max_norm});
     return f[0];
   };
   EXPECT_DOUBLE_EQ(factor(16, 1), 1 / (4 + 1e-6));
   EXPECT_EQ(factor(0.25, 1), 1.0);
   EXPECT_EQ(factor(16, 0), 1.0);
   EXPECT_EQ(factor(16, std::numeric_limits<double>::infinity()), 1.0);
-  EXPECT_TRUE(std::isnan(factor(std::numeric_limits<double>::quiet_NaN(), 1)));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double max_norm : {1.0, 0.0})
+    for (const double bad : {nan, infinity}) {
+      EXPECT_TRUE(std::isnan(factor(bad, max_norm)));
+      EXPECT_TRUE(std::isnan(factor(4, max_norm, bad)));
+    }
+}
+
+TEST(Adam, LeavesEverythingAloneWhenTheStepIsMarked) {
+  std::vector<double> p{1, 2}, g{3, 4}, m{0.5, 0.25}, v{0.1, 0.2};
+  std::vector<double> scale{std::numeric_limits<double>::quiet_NaN()};
+  const std::vector<AdamItem> items{
+      {.param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)}};
+  Context ctx;
+  run(ctx, Adam{.items = items,
+                .grad_scale = view(scale),
+                .lr = 1,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .eps = 1e-8,
+                .weight_decay = 0.1,
+                .step = 1});
+  EXPECT_EQ(p, (std::vector<double>{1, 2}));
+  EXPECT_EQ(m, (std::vector<double>{0.5, 0.25}));
+  EXPECT_EQ(v, (std::vector<double>{0.1, 0.2}));
 }
 
 TEST(Adam, NamesAnItemWhoseShapesDiffer) {

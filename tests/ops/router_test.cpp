@@ -77,10 +77,16 @@ TEST(Router, RefusesMoreExpertsThanTheGroupsHold) {
 TEST(Router, BiasMovesAgainstTheLoadAndRestsAtTheMean) {
   std::vector<std::int64_t> load{6, 2, 4};
   std::vector<float> bias{0, 0, 0.5f};
+  double gate = 1;
   Context ctx;
-  run(ctx, UpdateRouterBias{.bias = Tensor::dense(bias.data(), {3}, DType::kF32, Device::kCpu),
-                            .load = Tensor::dense(load.data(), {3}, DType::kI64, Device::kCpu),
-                            .factor = 0.25});
+  const UpdateRouterBias update{.bias = Tensor::dense(bias.data(), {3}, DType::kF32, Device::kCpu),
+                                .load = Tensor::dense(load.data(), {3}, DType::kI64, Device::kCpu),
+                                .gate = Tensor::dense(&gate, {1}, DType::kF64, Device::kCpu),
+                                .factor = 0.25};
+  run(ctx, update);
+  EXPECT_EQ(bias, (std::vector<float>{-0.25f, 0.25f, 0.5f}));
+  gate = std::numeric_limits<double>::quiet_NaN();
+  run(ctx, update);  // a step that is not applied
   EXPECT_EQ(bias, (std::vector<float>{-0.25f, 0.25f, 0.5f}));
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "base/cat.h"
@@ -35,6 +36,7 @@ OpCase gradient_norm(std::vector<I> sizes, double max_norm) {
                               step("ClipFactor",
                                    ops::ClipFactor{.factor = o.output("factor", {1}, DType::kF64),
                                                    .sum_squares = sum,
+                                                   .loss = {},
                                                    .max_norm = max_norm})}};
               },
           .sum_length = total};
@@ -42,6 +44,7 @@ OpCase gradient_norm(std::vector<I> sizes, double max_norm) {
 
 struct AdamOptions {
   bool decoupled = true, remainder = false, stochastic = false;
+  bool marked = false;  // a step that is not applied
   I step = 3;
 };
 
@@ -51,7 +54,7 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
   return {
       .name = cat("Adam_", sizes.size(), "_of_", total, options.decoupled ? "" : "_coupled",
                   options.remainder ? "_remainder" : "", options.stochastic ? "_stochastic" : "",
-                  "_step_", options.step),
+                  options.marked ? "_marked" : "", "_step_", options.step),
       .build =
           [=](Operands& o) {
             std::vector<ops::AdamItem> items;
@@ -73,8 +76,9 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
                    .lr_mult = items.empty() ? 1.0 : 0.5,
                    .wd_mult = items.empty() ? 1.0 : 0.0});
             }
-            const Tensor scale = o.make("grad_scale", Role::kInput, {1}, DType::kF64,
-                                        Layout::kDense, [] { return 0.625; });
+            const Tensor scale = o.make(
+                "grad_scale", Role::kInput, {1}, DType::kF64, Layout::kDense,
+                [&] { return options.marked ? std::numeric_limits<double>::quiet_NaN() : 0.625; });
             return Program{.steps = {list_step("Adam",
                                                ops::Adam{.items = {},
                                                          .grad_scale = scale,
@@ -108,6 +112,7 @@ std::vector<OpCase> optimizer_cases(Sizes sizes) {
           adam({7, 600}, {.decoupled = false}),
           adam({40, 3}, {.remainder = true}),
           adam({33, 0, 5}, {.stochastic = true}),
+          adam({33, 5}, {.remainder = true, .marked = true}),
           adam({9}, {.step = 1})};
 }
 

@@ -65,6 +65,7 @@ OpCase router(I T, I E, I K, RouterOptions options) {
                           step("UpdateRouterBias",
                                ops::UpdateRouterBias{.bias = o.adds("moved_bias", {E}, DType::kF32),
                                                      .load = load.load,
+                                                     .gate = {},
                                                      .factor = 1e-3})},
                 .seeds = {{"weights", "dweights"}},
                 .gradients = {{"logits", "dlogits"}}};

@@ -73,9 +73,9 @@ void ModuleCheck::adds_to(std::string_view name) {
 nn::PackedRow ModuleCheck::row(std::initializer_list<std::int32_t> lengths, std::int64_t vocab,
                                const nn::AttentionSettings& settings) {
   const TinyRow tiny = random_row(lengths, vocab, random_.bits());
-  Arena& arena = arenas_.emplace_back(std::size_t{1} << 16, Device::kCpu);
-  return nn::RowBuilder::build(ctx(), arena, tiny.ids, tiny.labels, tiny.cu_seqlens, vocab,
-                               settings, hosts_.emplace_back());
+  const nn::RowLayout& layout =
+      layouts_.emplace_back(tiny.ids, tiny.labels, tiny.cu_seqlens, vocab, settings);
+  return layout.place(host_numbers(layout, owned_.emplace_back()));
 }
 
 std::string ModuleCheck::check(Tensor y, Tensor dy, const std::function<void(bool keep)>& forward,

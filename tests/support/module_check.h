@@ -60,8 +60,7 @@ class ModuleCheck {
   TestContext memory_;
   Random random_;
   std::deque<OwnedTensor> owned_;
-  std::deque<std::vector<std::int32_t>> hosts_;
-  std::deque<Arena> arenas_;
+  std::deque<nn::RowLayout> layouts_;
   std::deque<Checked> checked_;
 };
 

@@ -1,6 +1,8 @@
 #include "support/tiny_model.h"
 
+#include <algorithm>
 #include <random>
+#include <span>
 
 namespace glmtune::test {
 
@@ -63,6 +65,13 @@ TinyRow random_row(std::initializer_list<std::int32_t> lengths, std::int64_t voc
     row.cu_seqlens.push_back(static_cast<std::int32_t>(row.ids.size()));
   }
   return row;
+}
+
+Tensor host_numbers(const nn::RowLayout& layout, OwnedTensor& memory) {
+  const std::span<const std::int32_t> numbers = layout.numbers();
+  memory = OwnedTensor({static_cast<std::int64_t>(numbers.size())}, DType::kI32, Device::kCpu);
+  std::copy(numbers.begin(), numbers.end(), memory.view.as<std::int32_t>());
+  return memory;
 }
 
 void copy_parameters(models::CausalLm& to, models::CausalLm& from) {

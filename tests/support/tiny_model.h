@@ -24,6 +24,9 @@ struct TinyRow {
 TinyRow random_row(std::initializer_list<std::int32_t> lengths, std::int64_t vocab,
                    std::uint64_t seed);
 
+// The numbers that a row takes along, in `memory` of the CPU: for RowLayout::place().
+Tensor host_numbers(const nn::RowLayout& layout, OwnedTensor& memory);
+
 // Copies every parameter's values, converting.
 void copy_parameters(models::CausalLm& to, models::CausalLm& from);
 // Every gradient as doubles, in the order of visit_parameters (trainable ones only).

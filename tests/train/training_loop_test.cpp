@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "models/glm_moe_dsa.h"
@@ -39,7 +41,11 @@ data::Pack pack(std::int32_t length, std::uint64_t seed, bool labelled = true) {
   return p;
 }
 
-// Runs one epoch over `packs`, `global` a step; gives what on_step saw and the final parameters.
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+// What on_step and on_message saw, and the final parameters.
 struct Outcome {
   ExitCode code = ExitCode::kOk;
   std::vector<StepResult> steps;
@@ -47,55 +53,96 @@ struct Outcome {
   std::vector<double> parameters;
 };
 
-Outcome run(std::vector<data::Pack> packs, std::int64_t global, std::int64_t local,
-            NonfinitePolicy policy = NonfinitePolicy::kStop, double poison = 0) {
-  Recipe recipe;
-  recipe.step_scheduler.global_batch_size = global;
-  recipe.step_scheduler.local_batch_size = local;
-  recipe.step_scheduler.num_epochs = 1;
-  recipe.step_scheduler.ckpt_every_steps = 1000;
-  recipe.step_scheduler.save_checkpoint_every_epoch = false;
-  recipe.nonfinite_policy = policy;
-  recipe.optimizer.lr = 0.01;
-  const HandMadePacks source(std::move(packs));
-  const data::PackSampler sampler(
-      source.size(),
-      {.global_batch_size = global, .seed = 1, .shuffle = false, .drop_last = false});
-  Engine engine(models::make_model(test::tiny_config(), DType::kF64, 1e-5), {.gradients = true});
-  test::randomize(engine.model(), 3);
-  if (poison != 0)
+struct Poison {
+  double value = 0;
+  std::string parameter = "model.layers.1.self_attn.o_proj.weight";
+  std::int64_t element = 0;
+};
+
+struct Training {
+  Training(std::vector<data::Pack> packs, std::int64_t global, std::int64_t local,
+           NonfinitePolicy policy = NonfinitePolicy::kStop, const Poison& poison = {})
+      : source(std::move(packs)),
+        sampler(source.size(),
+                {.global_batch_size = global, .seed = 1, .shuffle = false, .drop_last = false}),
+        engine(models::make_model(test::tiny_config(), DType::kF64, 1e-5), {.gradients = true}) {
+    recipe.step_scheduler.global_batch_size = global;
+    recipe.step_scheduler.local_batch_size = local;
+    recipe.step_scheduler.num_epochs = 1;
+    recipe.step_scheduler.ckpt_every_steps = 1000;
+    recipe.step_scheduler.save_checkpoint_every_epoch = false;
+    recipe.nonfinite_policy = policy;
+    recipe.optimizer.lr = 0.01;
+    test::randomize(engine.model(), 3);
+    if (poison.value != 0)
+      engine.model().visit_parameters([&](nn::Parameter& p) {
+        if (p.name == poison.parameter) p.value.as<double>()[poison.element] = poison.value;
+      });
+  }
+
+  // late: numbers arrive when the next step is under way.
+  void loop(bool late) {
+    Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
+    const StepScheduler scheduler(recipe.step_scheduler, 1, sampler.steps_per_epoch());
+    const LrSchedule schedule(recipe.optimizer.lr, 0);
+    std::vector<ValidationSet> none;
+    TrainingPosition position;
+    outcome.code =
+        run_loop({.engine = engine,
+                  .optimizer = optimizer,
+                  .source = source,
+                  .sampler = sampler,
+                  .validation = none,
+                  .scheduler = scheduler,
+                  .lr_schedule = schedule,
+                  .recipe = recipe,
+                  .stop_signal = nullptr,
+                  .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
+                  .on_validation = [](const ValidationResult&) {},
+                  .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
+                  .count_flops = {},
+                  .save = [](const TrainingPosition&, std::int64_t, const StepResult&,
+                             const std::vector<ValidationResult>&, bool) {},
+                  .numbers_come_late = late},
+                 position);
     engine.model().visit_parameters([&](nn::Parameter& p) {
-      if (p.name == "model.layers.1.self_attn.o_proj.weight") p.value.as<double>()[0] = poison;
+      if (p.value.dtype != DType::kF64) return;
+      outcome.parameters.insert(outcome.parameters.end(), p.value.as<double>(),
+                                p.value.as<double>() + p.value.count());
     });
-  Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
-  const StepScheduler scheduler(recipe.step_scheduler, 1, sampler.steps_per_epoch());
-  const LrSchedule schedule(recipe.optimizer.lr, 0);
-  std::vector<ValidationSet> none;
-  TrainingPosition position;
+  }
+
+  Recipe recipe;
+  HandMadePacks source;
+  data::PackSampler sampler;
+  Engine engine;
   Outcome outcome;
-  outcome.code =
-      run_loop({.engine = engine,
-                .optimizer = optimizer,
-                .source = source,
-                .sampler = sampler,
-                .validation = none,
-                .scheduler = scheduler,
-                .lr_schedule = schedule,
-                .recipe = recipe,
-                .stop_signal = nullptr,
-                .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
-                .on_validation = [](const ValidationResult&) {},
-                .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
-                .count_flops = {},
-                .save = [](const TrainingPosition&, std::int64_t, const StepResult&,
-                           const std::vector<ValidationResult>&, bool) {}},
-               position);
-  engine.model().visit_parameters([&](nn::Parameter& p) {
-    if (p.value.dtype != DType::kF64) return;
-    outcome.parameters.insert(outcome.parameters.end(), p.value.as<double>(),
-                              p.value.as<double>() + p.value.count());
-  });
-  return outcome;
+};
+
+// One epoch over `packs`, `global` a step; with numbers that arrive at once and with such that come
+// when the next step is under way: nothing may differ.
+Outcome run(const std::vector<data::Pack>& packs, std::int64_t global, std::int64_t local,
+            NonfinitePolicy policy = NonfinitePolicy::kStop, const Poison& poison = {}) {
+  Training first(packs, global, local, policy, poison),
+      second(packs, global, local, policy, poison);
+  first.loop(false);
+  second.loop(true);
+  const Outcome &at_once = first.outcome, &late = second.outcome;
+  EXPECT_EQ(at_once.code, late.code);
+  EXPECT_EQ(at_once.messages, late.messages);
+  EXPECT_TRUE(same_bits(at_once.parameters, late.parameters));
+  EXPECT_EQ(at_once.steps.size(), late.steps.size());
+  for (std::size_t i = 0; i < std::min(at_once.steps.size(), late.steps.size()); ++i) {
+    const StepResult &a = at_once.steps[i], &b = late.steps[i];
+    EXPECT_EQ(a.step, b.step);
+    EXPECT_EQ(a.applied, b.applied);
+    EXPECT_EQ(a.loss.has_value(), b.loss.has_value());
+    if (a.applied) {
+      EXPECT_EQ(*a.loss, *b.loss);
+      EXPECT_EQ(a.grad_norm, b.grad_norm);
+    }
+  }
+  return at_once;
 }
 
 TEST(TrainingLoop, BatchWithoutLabelsLeavesTheWeightsAndLogsNoLoss) {
@@ -134,7 +181,7 @@ TEST(TrainingLoop, LastBatchOfAnEpochIsDividedByItsOwnLabels) {
 
 TEST(TrainingLoop, NonfiniteStopsBeforeTheStepAndNamesATensor) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kStop, nan);
+  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kStop, {.value = nan});
   EXPECT_EQ(o.code, ExitCode::kNonFinite);
   EXPECT_EQ(o.steps.size(), 1U);
   ASSERT_FALSE(o.messages.empty());
@@ -145,11 +192,50 @@ TEST(TrainingLoop, NonfiniteStopsBeforeTheStepAndNamesATensor) {
 
 TEST(TrainingLoop, NonfiniteSkipPolicyGoesOnWithTheWeightsUnchanged) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kSkip, nan);
+  const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kSkip, {.value = nan});
   EXPECT_EQ(o.code, ExitCode::kOk);
   ASSERT_EQ(o.steps.size(), 2U);
   EXPECT_FALSE(o.steps[1].applied);
   EXPECT_NE(o.messages[1].find("(2 so far)"), std::string::npos) << o.messages[1];
+}
+
+// The step is left out, its neighbours are not, and Adam counts the steps that were applied.
+TEST(TrainingLoop, StepsAroundOneThatIsLeftOutAreThoseOfARunWithoutIt) {
+  static constexpr std::int32_t kBroken = 18;  // its embedding is infinite
+  const auto whole = [](std::uint64_t seed) {
+    data::Pack p = pack(9, seed);
+    std::replace(p.ids.begin(), p.ids.end(), kBroken, 17);
+    return p;
+  };
+  data::Pack broken = whole(2);
+  broken.ids[3] = kBroken;
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto losses = [&](const std::vector<data::Pack>& packs) {
+    return run(packs, 1, 1, NonfinitePolicy::kSkip,
+               {.value = inf,
+                .parameter = "model.embed_tokens.weight",
+                .element = kBroken * test::tiny_config().hidden_size});
+  };
+  const Outcome with = losses({whole(1), broken, whole(3), whole(4)});
+  const Outcome without = losses({whole(1), whole(3), whole(4)});
+  ASSERT_EQ(with.steps.size(), 4U);
+  EXPECT_TRUE(with.steps[0].applied);
+  EXPECT_FALSE(with.steps[1].applied);
+  EXPECT_EQ(*with.steps[2].loss, *without.steps[1].loss);
+  EXPECT_EQ(*with.steps[3].loss, *without.steps[2].loss);
+  EXPECT_TRUE(same_bits(with.parameters, without.parameters));
+  ASSERT_EQ(with.messages.size(), 1U);
+  EXPECT_NE(with.messages[0].find("model.embed_tokens.weight"), std::string::npos);
+}
+
+TEST(TrainingLoop, TheStepBeforeAnErrorIsWrittenDown) {
+  for (const bool late : {false, true}) {
+    data::Pack outside = pack(5, 2);
+    outside.ids[0] = 1000;  // no such token
+    Training training({pack(9, 1), outside}, 1, 1);
+    EXPECT_THROW(training.loop(late), Error);
+    EXPECT_EQ(training.outcome.steps.size(), 1U);
+  }
 }
 
 }  // namespace

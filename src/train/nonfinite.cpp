@@ -1,0 +1,31 @@
+#include "train/nonfinite.h"
+
+#include "base/cat.h"
+
+namespace glmtune::train {
+
+std::string first_nonfinite(Engine& engine, Optimizer& optimizer,
+                            std::span<const nn::RowLayout> rows) {
+  Context& ctx = engine.context();
+  std::string parameter, gradient;
+  engine.model().visit_parameters([&](nn::Parameter& p) {
+    const auto bad = [&](const Tensor& t) { return t.defined() && !optimizer.all_finite(ctx, t); };
+    if (parameter.empty() && bad(p.value)) parameter = p.name;
+    if (gradient.empty() && bad(p.grad)) gradient = p.name;
+  });
+  if (!parameter.empty()) return "the parameter " + parameter + " is not finite itself";
+  std::int64_t layer = -1;
+  models::Probe probe;
+  probe.hidden = [&](std::int64_t n, Tensor x) {
+    if (layer < 0 && !optimizer.all_finite(ctx, x)) layer = n;
+  };
+  for (const nn::RowLayout& row : rows)
+    if (layer < 0) engine.run(row, {}, &probe);
+  engine.zero_loss();
+  if (layer == 0) return "first in the embedding's output";
+  if (layer > 0) return cat("first in the output of layer ", layer - 1);
+  return gradient.empty() ? "every tensor by itself is finite"
+                          : "first in the gradient of " + gradient;
+}
+
+}  // namespace glmtune::train
