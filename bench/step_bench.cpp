@@ -1,6 +1,6 @@
 // Whole training steps of a model with random weights over packs of random tokens:
 //   step_bench CONFIG.json [packs=4] [tokens=1024] [documents=1] [steps=5] [device=cpu|cuda]
-//              [dtype=f32|bf16] [together=0|1] [recompute=0|1] [update=1|0]
+//              [dtype=f32|bf16] [together=0|1] [recompute=0|1|selective] [update=1|0]
 // tokens: of a pack; documents: equal ones in each pack; together: all packs in one micro-batch;
 // update=0: forward and backward only (no norm, no optimizer). Prints a line per step, then
 // medians.
@@ -105,7 +105,8 @@ int run(int argc, char** argv) {
   for (int d = 1; d <= row_documents; ++d)
     cu.push_back(static_cast<std::int32_t>(std::int64_t{row_tokens} * d / row_documents));
   models::PassOptions options{.backward = true, .grad_scale = 1.0 / (packs * tokens)};
-  if (number("recompute") != 0) options.recompute = models::Recompute::kFull;
+  if (args["recompute"] == "selective") options.recompute = models::Recompute::kSelective;
+  if (args["recompute"] == "1") options.recompute = models::Recompute::kFull;
   std::vector<double> pass, whole;
   for (int step = 0; step < number("steps"); ++step) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(row_tokens)), labels(ids.size());

@@ -15,9 +15,10 @@ namespace glmtune::models {
 
 // What of a layer's activations is kept for the backward.
 enum class Recompute : std::uint8_t {
-  kNone,  // everything
-  kFull,  // the layer's input and its decisions (selected keys, routing); the rest is computed
-          // again
+  kNone,       // everything
+  kSelective,  // as kFull, and what takes long to compute per byte (docs/decisions/0008)
+  kFull,       // the layer's input and its decisions (selected keys, routing); the rest is computed
+               // again
 };
 
 struct PassOptions {

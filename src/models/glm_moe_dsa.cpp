@@ -11,6 +11,12 @@ namespace {
 
 using nn::Parameter;
 
+// What the layers' forward leaves for the backward.
+nn::Keep keep_of(const PassOptions& options) {
+  if (!options.backward || options.recompute == Recompute::kFull) return nn::Keep::kNothing;
+  return options.recompute == Recompute::kNone ? nn::Keep::kAll : nn::Keep::kSelected;
+}
+
 struct Builder {
   const GlmConfig& c;
   DType dtype;
@@ -175,14 +181,10 @@ void GlmMoeDsa::visit_routers(const std::function<void(std::int64_t, nn::Router&
 struct GlmMoeDsa::Tape {
   std::vector<Tensor> inputs;  // of each layer; the last one: of the final norm
   std::vector<nn::LayerDecisions> decisions;
-  std::vector<nn::DecoderLayer::Saved> layers;  // empty under full recompute
+  std::vector<nn::DecoderLayer::Saved> layers;  // what Keep says; the rest comes by recompute
   nn::RmsNorm::Saved norm;
   Tensor normed;  // [T, C] after the final norm
 };
-
-nn::DecoderLayer::Mode GlmMoeDsa::mode(const PassOptions& options) const {
-  return {.replay = false, .count_load = options.count_load};
-}
 
 void GlmMoeDsa::run(Context& ctx, const nn::PackedRow& row, Tensor loss_sum,
                     const PassOptions& options, const Probe* probe) const {
@@ -208,7 +210,7 @@ void GlmMoeDsa::forward(Context& ctx, const nn::PackedRow& row, const PassOption
                         const Probe* probe, Tape& tape) const {
   const DType dtype = embed_tokens_.value.dtype;
   const std::int64_t T = row.tokens, C = config_.hidden_size;
-  const bool keep_all = options.backward && options.recompute == Recompute::kNone;
+  const nn::Keep keep = keep_of(options);
   const std::size_t layers = layers_.size();
   // Without a backward two buffers take turns; with one, every layer's input stays.
   Arena& arena = ctx.keep(options.backward);
@@ -233,8 +235,9 @@ void GlmMoeDsa::forward(Context& ctx, const nn::PackedRow& row, const PassOption
     if (layer.indexer) selection = layer.indexer->allocate(*ctx.saved, row);
     tape.decisions[i].selection = selection;
     if (layer.moe) tape.decisions[i].routing = layer.moe->allocate_routing(*ctx.saved, T);
-    layer.forward(ctx, tape.inputs[i + 1], tape.inputs[i], row, tape.decisions[i], mode(options),
-                  keep_all ? &tape.layers[i] : nullptr);
+    layer.forward(ctx, tape.inputs[i + 1], tape.inputs[i], row, tape.decisions[i],
+                  {.count_load = options.count_load, .keep = keep},
+                  keep == nn::Keep::kNothing ? nullptr : &tape.layers[i]);
     if (probe != nullptr && probe->selection)
       probe->selection(static_cast<std::int64_t>(i), row, selection);
     if (probe != nullptr && probe->experts && layer.moe)
@@ -251,12 +254,9 @@ void GlmMoeDsa::backward(Context& ctx, const nn::PackedRow& row, const PassOptio
   norm_.backward(ctx, dx, dx, tape.norm);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Scope scope(*ctx.saved);
-    if (options.recompute == Recompute::kFull) {
-      const Scope scratch_scope(*ctx.scratch);
-      const Tensor y = ctx.scratch->make({row.tokens, config_.hidden_size}, dx.dtype);
-      layers_[i].forward(ctx, y, tape.inputs[i], row, tape.decisions[i], {.replay = true},
-                         &tape.layers[i]);
-    }
+    if (options.recompute != Recompute::kNone)
+      layers_[i].forward(ctx, {}, tape.inputs[i], row, tape.decisions[i],
+                         {.replay = true, .keep = nn::Keep::kAll}, &tape.layers[i]);
     layers_[i].backward(ctx, dx, dx, row, tape.decisions[i], tape.layers[i]);
     tape.layers[i] = {};
   }

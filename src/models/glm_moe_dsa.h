@@ -31,7 +31,6 @@ class GlmMoeDsa final : public CausalLm {
                const Probe* probe, Tape& tape) const;
   void backward(Context& ctx, const nn::PackedRow& row, const PassOptions& options, Tensor dx,
                 Tape& tape) const;
-  nn::DecoderLayer::Mode mode(const PassOptions& options) const;
 
   GlmConfig config_;
   nn::AttentionSettings attention_;

@@ -5,28 +5,32 @@ namespace glmtune::nn {
 void DecoderLayer::forward(Context& ctx, Tensor y, Tensor x, const PackedRow& row,
                            const LayerDecisions& decisions, Mode mode, Saved* saved) const {
   const Scope scope(*ctx.scratch);
-  const bool keep = saved != nullptr;
-  Arena& arena = ctx.keep(keep);
+  const bool keep_all = mode.keep == Keep::kAll;
+  Arena& arena = arena_of(ctx, mode.keep);
   const std::int64_t T = x.size(0), C = x.size(1);
 
   const Tensor h = arena.make({T, C}, x.dtype);
-  const Tensor middle = arena.make({T, C}, x.dtype);
-  input_layernorm.forward(ctx, h, x, keep ? &saved->input_norm : nullptr);
+  Tensor middle = saved != nullptr ? saved->middle : Tensor{};
+  const bool has_middle = middle.defined();
+  if (!has_middle) middle = arena_of_selected(ctx, mode.keep).make({T, C}, x.dtype);
+  input_layernorm.forward(ctx, h, x, keep_all ? &saved->input_norm : nullptr);
   {
     const Scope attention_scope(*ctx.scratch);
-    MlaAttention::Saved* s = keep ? &saved->attention : nullptr;
-    const Tensor q_res = self_attn.query_latent(ctx, h, s);
+    MlaAttention::Saved* s = saved != nullptr ? &saved->attention : nullptr;
+    const Tensor q_res = self_attn.query_latent(ctx, h, s, mode.keep);
     if (indexer && !mode.replay) indexer->select(ctx, decisions.selection, q_res, h, row);
-    self_attn.forward(ctx, middle, h, q_res, x, row, decisions.selection, s);
+    self_attn.forward(ctx, has_middle ? Tensor{} : middle, h, q_res, x, row, decisions.selection, s,
+                      mode.keep);
   }
+  if (saved != nullptr) saved->middle = middle;
   const Tensor h2 = arena.make({T, C}, x.dtype);
-  post_attention_layernorm.forward(ctx, h2, middle, keep ? &saved->post_norm : nullptr);
+  post_attention_layernorm.forward(ctx, h2, middle, keep_all ? &saved->post_norm : nullptr);
   if (mlp)
-    mlp->forward(ctx, y, h2, middle, keep ? &saved->mlp : nullptr);
+    mlp->forward(ctx, y, h2, middle, keep_all ? &saved->mlp : nullptr);
   else
     moe->forward(ctx, y, h2, middle, decisions.routing,
                  {.replay = mode.replay, .count_load = mode.count_load},
-                 keep ? &saved->moe : nullptr);
+                 keep_all ? &saved->moe : nullptr);
 }
 
 void DecoderLayer::backward(Context& ctx, Tensor dx, Tensor dy, const PackedRow& row,

@@ -15,6 +15,7 @@ struct LayerDecisions {
 
 struct DecoderLayer {
   struct Saved {
+    Tensor middle;  // [T, C] after the attention's residual; a selected one
     RmsNorm::Saved input_norm, post_norm;
     MlaAttention::Saved attention;
     Mlp::Saved mlp;
@@ -23,6 +24,7 @@ struct DecoderLayer {
   struct Mode {
     bool replay = false;      // decisions are given (recompute)
     bool count_load = false;  // count the tokens each expert receives
+    Keep keep = Keep::kNothing;
   };
 
   RmsNorm input_layernorm, post_attention_layernorm;
@@ -31,7 +33,8 @@ struct DecoderLayer {
   std::optional<Mlp> mlp;             // dense layers
   std::optional<MoeMlp> moe;          // sparse layers
 
-  // y [T, C]. Kept tensors go to the saved arena when `saved` is given, else to scratch.
+  // y [T, C]; {}: not wanted (recompute). mode.keep says what `saved` (null with kNothing) gets;
+  // what it holds from a forward with Keep::kSelected is not made again.
   void forward(Context& ctx, Tensor y, Tensor x, const PackedRow& row,
                const LayerDecisions& decisions, Mode mode, Saved* saved) const;
   // dx [T, C] overwritten; dx may be dy.

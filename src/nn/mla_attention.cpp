@@ -27,93 +27,124 @@ double MlaAttention::scale() const {
   return 1.0 / std::sqrt(static_cast<double>(qk_nope_head_dim + qk_rope_head_dim));
 }
 
-Tensor MlaAttention::query_latent(Context& ctx, Tensor h, Saved* saved) const {
-  Arena& arena = ctx.keep(saved != nullptr);
-  const Tensor q_a = arena.make({h.size(0), q_lora_rank}, h.dtype);
-  const Tensor q_res = arena.make({h.size(0), q_lora_rank}, h.dtype);
-  q_a_proj.forward(ctx, q_a, h, saved != nullptr ? &saved->q_a : nullptr);
-  q_a_layernorm.forward(ctx, q_res, q_a, saved != nullptr ? &saved->q_norm : nullptr);
+MlaAttention::Saved MlaAttention::Saved::selected() const {
+  Saved s;
+  s.q_a_out = q_a_out;
+  s.kv_a_out = kv_a_out;
+  s.lse = lse;
+  if (lse.defined()) s.out = out;
+  for (const Gathered& g : gathered)
+    s.gathered.push_back({.q_latent = {}, .out_latent = g.out_latent, .lse = g.lse});
+  return s;
+}
+
+Tensor MlaAttention::query_latent(Context& ctx, Tensor h, Saved* saved, Keep keep) const {
+  Tensor q_a = saved != nullptr ? saved->q_a_out : Tensor{};
+  if (!q_a.defined()) {
+    q_a = arena_of_selected(ctx, keep).make({h.size(0), q_lora_rank}, h.dtype);
+    q_a_proj.forward(ctx, q_a, h, nullptr);
+  }
+  const Tensor q_res = arena_of(ctx, keep).make({h.size(0), q_lora_rank}, h.dtype);
+  q_a_layernorm.forward(ctx, q_res, q_a, keep == Keep::kAll ? &saved->q_norm : nullptr);
+  if (saved != nullptr) {
+    saved->q_a.x = h;
+    saved->q_a_out = q_a;
+  }
   return q_res;
 }
 
 void MlaAttention::forward(Context& ctx, Tensor y, Tensor h, Tensor q_res, Tensor residual,
-                           const PackedRow& row, const Selection& selection, Saved* saved) const {
+                           const PackedRow& row, const Selection& selection, Saved* saved,
+                           Keep keep) const {
   const Scope scope(*ctx.scratch);
-  const bool keep = saved != nullptr;
-  Arena& arena = ctx.keep(keep);
+  Arena &arena = arena_of(ctx, keep), &selected = arena_of_selected(ctx, keep);
   const Heads heads{num_attention_heads, qk_nope_head_dim, qk_rope_head_dim, v_head_dim,
                     kv_lora_rank};
   const std::int64_t T = h.size(0), H = heads.H;
   Saved local;
-  Saved& s = keep ? *saved : local;
+  Saved& s = saved != nullptr ? *saved : local;
+  const auto rotate = [&](Tensor x) {
+    run(ctx, ops::Rope{.x = x, .positions = row.positions, .theta = rope_theta});
+  };
 
   s.q = arena.make({T, H * (heads.N + heads.P)}, h.dtype);
-  s.kv_a_out = arena.make({T, heads.R + heads.P}, h.dtype);
-  s.latent = arena.make({T, heads.R}, h.dtype);
-  s.out = arena.make({T, H * heads.V}, h.dtype);
-  s.lse = arena.make({H, T}, wide(h.dtype));
-
   q_b_proj.forward(ctx, s.q, q_res, &s.q_b);
-  kv_a_proj_with_mqa.forward(ctx, s.kv_a_out, h, &s.kv_a);
+  rotate(heads.q_rope(s.q));
+  s.kv_a.x = h;
+  if (!s.kv_a_out.defined()) {
+    s.kv_a_out = selected.make({T, heads.R + heads.P}, h.dtype);
+    kv_a_proj_with_mqa.forward(ctx, s.kv_a_out, h, nullptr);
+    rotate(s.kv_a_out.reshape({T, 1, heads.R + heads.P}).slice(2, heads.R, heads.R + heads.P));
+  }
+  s.latent = arena.make({T, heads.R}, h.dtype);
   kv_a_layernorm.forward(ctx, s.latent, s.kv_a_out.slice(1, 0, heads.R),
-                         keep ? &s.kv_norm : nullptr);
-  const Tensor k_rope = s.kv_a_out.slice(1, heads.R, heads.R + heads.P);
-  for (const Tensor& x :
-       {heads.q_rope(s.q),
-        s.kv_a_out.reshape({T, 1, heads.R + heads.P}).slice(2, heads.R, heads.R + heads.P)})
-    run(ctx, ops::Rope{.x = x, .positions = row.positions, .theta = rope_theta});
+                         keep == Keep::kAll ? &s.kv_norm : nullptr);
 
-  if (!row.expanded.empty()) {
+  const bool expands = !row.expanded.empty(), has_out = s.out.defined();
+  if (!has_out) s.out = (expands ? selected : arena).make({T, H * heads.V}, h.dtype);
+  if (expands) {
+    if (!has_out) s.lse = selected.make({H, T}, wide(h.dtype));
     s.kv = arena.make({T, H * (heads.N + heads.V)}, h.dtype);
     for (const RowRange& r : row.expanded)
       kv_b_proj.forward(ctx, s.kv.rows(r.begin, r.end), s.latent.rows(r.begin, r.end), nullptr);
-    for (const bool with_mask : {false, true}) {
-      const ops::Documents& documents = with_mask ? row.masked : row.dense;
-      if (documents.count > 0)
-        run(ctx, ops::CausalAttention{.out = heads.out(s.out),
-                                      .lse = s.lse,
-                                      .q = heads.q(s.q),
-                                      .k_nope = heads.k_nope(s.kv),
-                                      .k_rope = k_rope,
-                                      .v = heads.v(s.kv),
-                                      .mask = with_mask ? selection.mask : Tensor{},
-                                      .documents = documents,
-                                      .scale = scale()});
-    }
+    if (!has_out) attend(ctx, row, selection, heads, s);
   }
-  gather_forward(ctx, row, selection, heads, s, keep);
-  o_proj.forward(ctx, y, s.out, &s.o, residual);
+  gather_forward(ctx, row, selection, heads, s, has_out, keep);
+  s.o.x = s.out;
+  if (y.defined()) o_proj.forward(ctx, y, s.out, nullptr, residual);
+  if (keep == Keep::kSelected) s = s.selected();
+}
+
+void MlaAttention::attend(Context& ctx, const PackedRow& row, const Selection& selection,
+                          const Heads& heads, const Saved& s) const {
+  for (const bool with_mask : {false, true}) {
+    const ops::Documents& documents = with_mask ? row.masked : row.dense;
+    if (documents.count > 0)
+      run(ctx, ops::CausalAttention{.out = heads.out(s.out),
+                                    .lse = s.lse,
+                                    .q = heads.q(s.q),
+                                    .k_nope = heads.k_nope(s.kv),
+                                    .k_rope = s.kv_a_out.slice(1, heads.R, heads.R + heads.P),
+                                    .v = heads.v(s.kv),
+                                    .mask = with_mask ? selection.mask : Tensor{},
+                                    .documents = documents,
+                                    .scale = scale()});
+  }
 }
 
 void MlaAttention::gather_forward(Context& ctx, const PackedRow& row, const Selection& selection,
-                                  const Heads& heads, Saved& kept, bool keep) const {
-  const Tensor k_rope = kept.kv_a_out.slice(1, heads.R, heads.R + heads.P);
+                                  const Heads& heads, Saved& s, bool has_out, Keep keep) const {
+  const Tensor k_rope = s.kv_a_out.slice(1, heads.R, heads.R + heads.P);
   std::int64_t at = 0;  // first row of the document in the selection's lists
-  for (const RowRange& doc : row.gather) {
+  s.gathered.resize(row.gather.size());
+  for (std::size_t d = 0; d < row.gather.size(); ++d) {
     const Scope scope(*ctx.scratch);
-    Arena& arena = ctx.keep(keep);
+    const RowRange doc = row.gather[d];
     const std::int64_t n = doc.size();
-    const Tensor q = kept.q.rows(doc.begin, doc.end);
-    const Tensor q_latent = arena.make({n, heads.H, heads.R}, q.dtype);
-    const Tensor out_latent = arena.make({n, heads.H, heads.R}, q.dtype);
-    const Tensor lse = arena.make({heads.H, n}, wide(q.dtype));
-    run(ctx, ops::Matmul{.out = Heads::by_head(q_latent),
+    const Tensor q = s.q.rows(doc.begin, doc.end);
+    Saved::Gathered& g = s.gathered[d];
+    g.q_latent = arena_of(ctx, keep).make({n, heads.H, heads.R}, q.dtype);
+    run(ctx, ops::Matmul{.out = Heads::by_head(g.q_latent),
                          .a = Heads::by_head(heads.q_nope(q)),
                          .b = heads.w_k(kv_b_proj.weight.value)});
-    run(ctx, ops::SparseMla{.out_latent = out_latent,
-                            .lse = lse,
-                            .q_latent = q_latent,
-                            .q_rope = heads.q_rope(q),
-                            .latent = kept.latent.rows(doc.begin, doc.end),
-                            .k_rope = k_rope.rows(doc.begin, doc.end),
-                            .indices = selection.indices.rows(at, at + n),
-                            .counts = selection.counts.rows(at, at + n),
-                            .scale = scale()});
-    run(ctx, ops::Matmul{.out = Heads::by_head(heads.out(kept.out.rows(doc.begin, doc.end))),
-                         .a = Heads::by_head(out_latent),
-                         .b = heads.w_v(kv_b_proj.weight.value),
-                         .trans_b = true});
-    if (keep) kept.gathered.push_back({.q_latent = q_latent, .out_latent = out_latent, .lse = lse});
+    if (!g.out_latent.defined()) {
+      g.out_latent = arena_of_selected(ctx, keep).make({n, heads.H, heads.R}, q.dtype);
+      g.lse = arena_of_selected(ctx, keep).make({heads.H, n}, wide(q.dtype));
+      run(ctx, ops::SparseMla{.out_latent = g.out_latent,
+                              .lse = g.lse,
+                              .q_latent = g.q_latent,
+                              .q_rope = heads.q_rope(q),
+                              .latent = s.latent.rows(doc.begin, doc.end),
+                              .k_rope = k_rope.rows(doc.begin, doc.end),
+                              .indices = selection.indices.rows(at, at + n),
+                              .counts = selection.counts.rows(at, at + n),
+                              .scale = scale()});
+    }
+    if (!has_out)
+      run(ctx, ops::Matmul{.out = Heads::by_head(heads.out(s.out.rows(doc.begin, doc.end))),
+                           .a = Heads::by_head(g.out_latent),
+                           .b = heads.w_v(kv_b_proj.weight.value),
+                           .trans_b = true});
     at += n;
   }
 }

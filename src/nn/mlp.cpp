@@ -9,11 +9,13 @@ void Mlp::forward(Context& ctx, Tensor y, Tensor x, Tensor residual, Saved* save
   Arena& arena = ctx.keep(saved != nullptr);
   const std::int64_t T = x.size(0), I = gate_proj.weight.value.size(0);
   const Tensor gate = arena.make({T, I}, x.dtype), up = arena.make({T, I}, x.dtype);
-  const Tensor act = ctx.scratch->make({T, I}, x.dtype);
   gate_proj.forward(ctx, gate, x, saved != nullptr ? &saved->gate_proj : nullptr);
   up_proj.forward(ctx, up, x, saved != nullptr ? &saved->up_proj : nullptr);
-  run(ctx, ops::Swiglu{.y = act, .gate = gate, .up = up, .row_scale = {}});
-  down_proj.forward(ctx, y, act, nullptr, residual);
+  if (y.defined()) {
+    const Tensor act = ctx.scratch->make({T, I}, x.dtype);
+    run(ctx, ops::Swiglu{.y = act, .gate = gate, .up = up, .row_scale = {}});
+    down_proj.forward(ctx, y, act, nullptr, residual);
+  }
   if (saved != nullptr) {
     saved->gate = gate;
     saved->up = up;

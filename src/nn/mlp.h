@@ -14,7 +14,7 @@ struct Mlp {
   Linear gate_proj, up_proj;  // [I, C]
   Linear down_proj;           // [C, I]
 
-  // y [T, C] = mlp(x) + residual ({}: none).
+  // y [T, C] = mlp(x) + residual ({}: none); y {}: only what is saved.
   void forward(Context& ctx, Tensor y, Tensor x, Tensor residual, Saved* saved) const;
   // dx [T, C] overwritten.
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved) const;

@@ -16,7 +16,6 @@ void Experts::forward(Context& ctx, Tensor y, Tensor x, Tensor base, Tensor weig
   const std::int64_t I = down_proj.value.size(2);
   const Tensor gate_up = arena.make({R, 2 * I}, x.dtype);
   const Tensor row_weights = arena.make({R, 1}, weights.dtype);
-  const Tensor act = scratch.make({R, I}, x.dtype);
   const Tensor rows = scratch.make({R, C}, x.dtype);
 
   run(ctx, ops::GatherRows{.y = rows, .x = x, .index = routing.slot_of_row, .divide = K});
@@ -27,6 +26,9 @@ void Experts::forward(Context& ctx, Tensor y, Tensor x, Tensor base, Tensor weig
                               .b = gate_up_proj.value,
                               .offsets = routing.offsets,
                               .trans_b = true});
+  if (saved != nullptr) *saved = {.gate_up = gate_up, .row_weights = row_weights, .x = x};
+  if (!y.defined()) return;
+  const Tensor act = scratch.make({R, I}, x.dtype);
   run(ctx, ops::Swiglu{.y = act,
                        .gate = gate_up.slice(1, 0, I),
                        .up = gate_up.slice(1, I, 2 * I),
@@ -37,7 +39,6 @@ void Experts::forward(Context& ctx, Tensor y, Tensor x, Tensor base, Tensor weig
                               .offsets = routing.offsets,
                               .trans_b = true});
   run(ctx, ops::CombineRows{.y = y, .x = rows, .row_of_slot = routing.row_of_slot, .base = base});
-  if (saved != nullptr) *saved = {.gate_up = gate_up, .row_weights = row_weights, .x = x};
 }
 
 void Experts::backward(Context& ctx, Tensor dx, Tensor dweights, Tensor dy, const Routing& routing,

@@ -20,7 +20,7 @@ struct Experts {
   Parameter gate_up_proj;  // [E, 2I, C], gate rows first
   Parameter down_proj;     // [E, C, I]
 
-  // y [T, C] = base + Σ experts; y may be base.
+  // y [T, C] = base + Σ experts; y may be base; y {}: only what is saved.
   void forward(Context& ctx, Tensor y, Tensor x, Tensor base, Tensor weights,
                const Routing& routing, Saved* saved) const;
   // dx [T, C] += ; dweights [T, K] wide, overwritten.
@@ -40,7 +40,7 @@ struct MoeMlp {
   std::optional<Mlp> shared_experts;
 
   Routing allocate_routing(Arena& arena, std::int64_t tokens) const;
-  // y [T, C] = moe(x) + residual.
+  // y [T, C] = moe(x) + residual; y {}: only what is saved.
   void forward(Context& ctx, Tensor y, Tensor x, Tensor residual, const Routing& routing,
                Router::Mode mode, Saved* saved) const;
   // dx [T, C] overwritten.

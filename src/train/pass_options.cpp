@@ -7,8 +7,9 @@ models::Recompute recompute(ActivationCheckpointing setting) {
   switch (setting) {
     case ActivationCheckpointing::kOff:
       return models::Recompute::kNone;
-    case ActivationCheckpointing::kFull:
     case ActivationCheckpointing::kSelective:
+      return models::Recompute::kSelective;
+    case ActivationCheckpointing::kFull:
       break;
   }
   return models::Recompute::kFull;

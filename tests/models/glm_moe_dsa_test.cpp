@@ -143,21 +143,37 @@ TEST_P(ModelPrecision, PackedRowEqualsItsDocumentsAlone) {
   expect_close({engine.take_loss(), test::gradients(engine.model(), nullptr)}, packed, tolerance());
 }
 
-TEST_P(ModelPrecision, RecomputeGivesTheSameBits) {
+class ModelBits : public ModelPrecision {};
+
+TEST_P(ModelBits, RecomputeGivesTheSameBits) {
   Engine engine = make_engine(test::tiny_config(), GetParam(), 11);
-  engine.model().attention().masked_max_tokens = 12;
-  const TinyRow row = test::random_row({10, 2, 19}, 19, 12);
-  const Result kept = run(engine, row);
-  const Result recomputed = run(engine, row, {.recompute = Recompute::kFull});
-  EXPECT_EQ(kept.loss, recomputed.loss);
-  EXPECT_EQ(kept.gradients, recomputed.gradients);
+  nn::AttentionSettings& settings = engine.model().attention();
+  settings.masked_max_tokens = 12;
+  const TinyRow row = test::random_row({10, 2, 19}, 19, 12);  // masked, dense, gather
+  const auto same = [&] {
+    const Result kept = run(engine, row);
+    for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+      const Result again = run(engine, row, {.recompute = recompute});
+      EXPECT_EQ(kept.loss, again.loss);
+      EXPECT_EQ(kept.gradients, again.gradients);
+    }
+  };
+  same();
+  settings.force = true;
+  for (const bool force_short : {false, true})
+    for (const nn::AttentionPath path : {nn::AttentionPath::kMasked, nn::AttentionPath::kGather}) {
+      settings.force_short = force_short;
+      settings.forced = path;
+      same();
+    }
 }
 
-TEST_P(ModelPrecision, DryRunPlansThePeakToTheByte) {
+TEST_P(ModelBits, DryRunPlansThePeakToTheByte) {
   Engine engine = make_engine(test::tiny_config(), GetParam(), 13);
   engine.model().attention().masked_max_tokens = 12;
   const TinyRow row = test::random_row({10, 2, 19}, 19, 14);
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+  std::vector<std::size_t> saved;
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     const PassOptions options{.backward = true, .recompute = recompute};
     const train::MemoryPlan plan = engine.plan(input(row), options);
     engine.reserve(plan);
@@ -165,9 +181,14 @@ TEST_P(ModelPrecision, DryRunPlansThePeakToTheByte) {
     engine.run(input(row), options);
     EXPECT_EQ(engine.peak().saved, plan.saved);
     EXPECT_EQ(engine.peak().scratch, plan.scratch);
+    saved.push_back(plan.saved);
   }
+  EXPECT_GT(saved[0], saved[1]);
+  EXPECT_GT(saved[1], saved[2]);
 }
 
+INSTANTIATE_TEST_SUITE_P(DTypes, ModelBits, testing::Values(DType::kF64, DType::kF32, DType::kBF16),
+                         [](const auto& p) { return std::string(name_of(p.param)); });
 INSTANTIATE_TEST_SUITE_P(DTypes, ModelPrecision, testing::Values(DType::kF64, DType::kF32),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 

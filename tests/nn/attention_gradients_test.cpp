@@ -95,13 +95,15 @@ TEST_P(AttentionPaths, MlaGradientsAgreeWithCentralDifferences) {
                y = m.make({row.tokens, C}), dy = m.make({row.tokens, C});
   // Chosen once: differences of the loss never cross a tie of the index scores.
   const Selection selection = indexer.allocate(*m.ctx().saved, row);
-  indexer.select(m.ctx(), selection, attention.query_latent(m.ctx(), h, nullptr), h, row);
+  indexer.select(m.ctx(), selection, attention.query_latent(m.ctx(), h, nullptr, Keep::kNothing), h,
+                 row);
   MlaAttention::Saved saved;
   const auto forward = [&](bool keep) {
     const Scope scratch(*m.ctx().scratch);
     MlaAttention::Saved* s = keep ? &saved : nullptr;
-    const Tensor q_res = attention.query_latent(m.ctx(), h, s);
-    attention.forward(m.ctx(), y, h, q_res, residual, row, selection, s);
+    const Keep how = keep ? Keep::kAll : Keep::kNothing;
+    const Tensor q_res = attention.query_latent(m.ctx(), h, s, how);
+    attention.forward(m.ctx(), y, h, q_res, residual, row, selection, s, how);
   };
   EXPECT_EQ(
       m.check(y, dy, forward,
@@ -136,9 +138,12 @@ DecoderLayer make_layer(ModuleCheck& m, bool sparse) {
   return layer;
 }
 
-// Dense and MoE layers, the gradient written over dy as the layer loop does.
+// Dense and MoE layers, the gradient written over dy as the layer loop does; all kept at once, and
+// a selection first and the rest by a second forward.
 TEST_P(AttentionPaths, DecoderLayerGradientsAgreeWithCentralDifferences) {
-  for (const bool sparse : {false, true}) {
+  for (const auto& [sparse, first] :
+       {std::pair(false, Keep::kAll), std::pair(true, Keep::kAll), std::pair(true, Keep::kSelected),
+        std::pair(false, Keep::kSelected), std::pair(true, Keep::kNothing)}) {
     ModuleCheck m(2);
     const DecoderLayer layer = make_layer(m, sparse);
     const PackedRow row = make_row(m);
@@ -152,8 +157,12 @@ TEST_P(AttentionPaths, DecoderLayerGradientsAgreeWithCentralDifferences) {
     EXPECT_EQ(m.check(
                   y, dy,
                   [&](bool keep) {
-                    layer.forward(m.ctx(), y, x, row, decisions, {.replay = true},
-                                  keep ? &saved : nullptr);
+                    const Keep how = keep ? first : Keep::kNothing;
+                    layer.forward(m.ctx(), y, x, row, decisions, {.replay = true, .keep = how},
+                                  how == Keep::kNothing ? nullptr : &saved);
+                    if (keep && how != Keep::kAll)
+                      layer.forward(m.ctx(), {}, x, row, decisions,
+                                    {.replay = true, .keep = Keep::kAll}, &saved);
                   },
                   [&] {
                     layer.backward(m.ctx(), dy, dy, row, decisions, saved);
