@@ -1,7 +1,9 @@
 #include "nn/router.h"
 
 #include "ops/elementwise.h"
+#include "ops/matmul.h"
 #include "ops/router.h"
+#include "ops/split_bf16.h"
 
 namespace glmtune::nn {
 
@@ -51,12 +53,28 @@ void Router::backward(Context& ctx, Tensor dx, Tensor dweights, const Routing& r
                                    .expert_ids = routing.expert_ids,
                                    .norm_topk_prob = norm_topk_prob,
                                    .scaling = routed_scaling_factor});
-  Tensor dlogits_x = dlogits;
-  if (dlogits.dtype != dx.dtype) {
-    dlogits_x = ctx.scratch->make({T, E}, dx.dtype);
-    run(ctx, ops::Copy{.dst = dlogits_x, .src = dlogits});
-  }
-  gate.backward(ctx, dx, dlogits_x, saved.gate, {.add_to_dx = true});
+  if (dlogits.dtype == dx.dtype)
+    gate.backward(ctx, dx, dlogits, saved.gate, {.add_to_dx = true});
+  else
+    gate_backward(ctx, dx, dlogits, saved.gate.x);
+}
+
+void Router::gate_backward(Context& ctx, Tensor dx, Tensor dlogits, Tensor x) const {
+  const std::int64_t T = dlogits.size(0), E = dlogits.size(1), C = x.size(1);
+  const Tensor parts = ctx.scratch->make({T, 3 * E}, x.dtype);
+  run(ctx, ops::SplitBf16{.y = parts, .x = dlogits});
+  // One product over all parts: their sum is rounded once, into dx.
+  const Tensor weights = ctx.scratch->make({3 * E, C}, x.dtype);
+  for (std::int64_t i = 0; i < 3; ++i)
+    run(ctx, ops::Copy{.dst = weights.rows(i * E, (i + 1) * E), .src = gate.weight.value});
+  run(ctx, ops::Matmul{.out = dx, .a = parts, .b = weights, .beta = 1});
+  if (!gate.weight.grad.defined()) return;
+  for (std::int64_t i = 0; i < 3; ++i)
+    run(ctx, ops::Matmul{.out = gate.weight.grad,
+                         .a = parts.slice(1, i * E, (i + 1) * E),
+                         .b = x,
+                         .trans_a = true,
+                         .beta = 1});
 }
 
 }  // namespace glmtune::nn

@@ -39,6 +39,10 @@ struct Router {
   // dx += the router's part; dweights [T, K] wide.
   void backward(Context& ctx, Tensor dx, Tensor dweights, const Routing& routing,
                 const Saved& saved) const;
+
+ private:
+  // The gate's part for BF16 x and weight: dlogits F32 enter the products unrounded.
+  void gate_backward(Context& ctx, Tensor dx, Tensor dlogits, Tensor x) const;
 };
 
 }  // namespace glmtune::nn

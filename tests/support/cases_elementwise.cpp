@@ -1,5 +1,6 @@
 #include "base/cat.h"
 #include "ops/elementwise.h"
+#include "ops/split_bf16.h"
 #include "support/op_cases.h"
 
 namespace glmtune::test {
@@ -50,15 +51,28 @@ OpCase add_sum(std::int64_t R) {
           .dtypes = {DType::kF32}};
 }
 
+OpCase split_bf16(std::int64_t R, std::int64_t C) {
+  return {.name = cat("SplitBf16_", R, "x", C),
+          .build =
+              [=](Operands& o) {
+                const ops::SplitBf16 op{.y = o.output("y", {R, 3 * C}, DType::kBF16),
+                                        .x = o.input("x", {R, C}, DType::kF32)};
+                return Program{.steps = {step("SplitBf16", op)}};
+              },
+          .dtypes = {DType::kF32}};
+}
+
 }  // namespace
 
 std::vector<OpCase> elementwise_cases(Sizes sizes) {
   if (sizes == Sizes::kWide)
-    return {add(33, 1024), copy(33, 1024), fill_and_scale(33, 1024), add_sum(5000)};
+    return {add(33, 1024), copy(33, 1024), fill_and_scale(33, 1024), add_sum(5000),
+            split_bf16(700, 256)};
   if (sizes == Sizes::kBench)
     return {add(4096, 512), copy(4096, 512), fill_and_scale(4096, 512), add_sum(4096)};
-  return {add(5, 7),   add(1, 129),          add(0, 3),   copy(5, 7),
-          copy(3, 65), fill_and_scale(5, 7), add_sum(37), add_sum(0)};
+  return {add(5, 7),        add(1, 129),          add(0, 3),   copy(5, 7),
+          copy(3, 65),      fill_and_scale(5, 7), add_sum(37), add_sum(0),
+          split_bf16(5, 7), split_bf16(0, 4)};
 }
 
 }  // namespace glmtune::test
