@@ -64,7 +64,7 @@ constexpr KeyRow kRows[] = {
 {"distributed.cp_size", kInt, "1", ">=1", kNotYet, "Ranks that share one long sequence."},
 {"distributed.ep_size", kInt, "1", ">=1", kNotYet, "Ranks that share the experts; divides the non-pipeline ranks and the number of experts."},
 {"distributed.sequence_parallel", kBool, "false", "", kNotYet, "Belongs to tensor parallel."},
-{"distributed.activation_checkpointing", kChoice, "false", "false|true|full|!selective|off|none|disabled|no|on|enabled|yes", kRuns, "true, full: each layer is computed again in the backward pass instead of kept; same bits. Routing and key selections are kept and replayed."},
+{"distributed.activation_checkpointing", kChoice, "false", "false|true|full|selective|off|none|disabled|no|on|enabled|yes", kRuns, "true, full: each layer is computed again in the backward pass instead of kept. selective: a quarter of the activations stays, what takes longest to compute (docs/decisions/0008). Same bits either way; routing and key selections are kept and replayed."},
 {"distributed.activation_checkpointing_scope", kStringOrList, "all", "", kNoCounterpart, "For models with several towers."},
 {"distributed.reshard_after_forward", kBool, "null", "", kDependent, "Shards weights again between forward and backward."},
 {"distributed.mp_policy", kSection, "", "", kRuns, "Types of arithmetic and reduction."},

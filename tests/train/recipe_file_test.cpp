@@ -502,9 +502,6 @@ TEST(RecipeFile, ActivationCheckpointingWords) {
   for (const char* word : {"false", "off", "none", "disabled", "no", "null"})
     EXPECT_EQ(read(word), ActivationCheckpointing::kOff) << word;
   EXPECT_EQ(read("selective"), ActivationCheckpointing::kSelective);
-  EXPECT_TRUE(contains(
-      not_runnable_line(small({"--distributed.activation_checkpointing=selective"}).checked),
-      "selective"));
 }
 
 TEST(RecipeFile, ChatTemplatesComeAsTextFileOrJson) {
