@@ -121,10 +121,12 @@ TEST_F(Trainer, TenAdamwStepsFollowTheReference) {
 
 TEST_F(Trainer, ActivationCheckpointingChangesNoBit) {
   ASSERT_EQ(train(golden_recipe("plain")), 0);
-  ASSERT_EQ(train(golden_recipe("recompute", "distributed: {activation_checkpointing: true}\n")),
-            0);
-  EXPECT_TRUE(bytes(path("plain/LATEST/state.safetensors")) ==
-              bytes(path("recompute/LATEST/state.safetensors")));
+  for (const char* how : {"true", "selective"}) {
+    ASSERT_EQ(
+        train(golden_recipe(how, cat("distributed: {activation_checkpointing: ", how, "}\n"))), 0);
+    EXPECT_TRUE(bytes(path("plain/LATEST/state.safetensors")) ==
+                bytes(path(std::string(how) + "/LATEST/state.safetensors")));
+  }
 }
 
 TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
