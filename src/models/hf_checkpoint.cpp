@@ -101,7 +101,8 @@ HfCheckpoint HfCheckpoint::open(const std::string& folder) {
   return c;
 }
 
-void HfCheckpoint::load_one(nn::Parameter& parameter, void* stream) const {
+void HfCheckpoint::load_one(nn::Parameter& parameter, void* stream,
+                            const std::function<void(std::uint64_t)>& loaded) const {
   const DType dtype = parameter.value.dtype;
   if (dtype != DType::kF64 && dtype != DType::kF32 && dtype != DType::kBF16) {
     fail(cat(parameter.name, ": parameters are F64, F32 or BF16, not ", name_of(dtype)));
@@ -121,10 +122,12 @@ void HfCheckpoint::load_one(nn::Parameter& parameter, void* stream) const {
     }
     if (p.part.device == Device::kMeta) continue;
     StoredReader(*files_, config_, *stored).read_all(p.part, stream);
+    if (loaded) loaded(p.part.bytes());
   }
 }
 
-void HfCheckpoint::load(std::span<nn::Parameter* const> parameters, void* stream) const {
+void HfCheckpoint::load(std::span<nn::Parameter* const> parameters, void* stream,
+                        const ByteCount& progress) const {
   std::unordered_set<std::string> taken;
   for (const nn::Parameter* p : parameters) {
     for (StoredPart& part : stored_parts(*files_, *p)) {
@@ -138,7 +141,13 @@ void HfCheckpoint::load(std::span<nn::Parameter* const> parameters, void* stream
     }
   }
   problems.raise(cat(folder(), ": the model does not take the whole checkpoint"));
-  for (nn::Parameter* p : parameters) load_one(*p, stream);
+  std::uint64_t done = 0, total = 0;
+  for (const nn::Parameter* p : parameters) total += p->value.bytes();
+  const auto loaded = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
+  for (nn::Parameter* p : parameters) load_one(*p, stream, loaded);
 }
 
 }  // namespace glmtune::models

@@ -3,6 +3,7 @@
 // config.json, loaded into parameters and written back. Parameters are named as Hugging Face names
 // them in memory: the experts of a layer are stacked ([E, 2I, H] with the gate rows first, [E, H,
 // I]); files hold them one by one (stacked files are read too, and written back stacked).
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,11 +15,15 @@
 
 namespace glmtune::models {
 
+// Called while weights are read or written: bytes of tensor data done, and of all.
+using ByteCount = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
 struct SaveOptions {
   // How the model's matrices and norms are stored; none: each tensor as in the source (FP8 becomes
   // BF16). The router's correction bias is F32 always, MTP tensors keep the source's bytes.
   std::optional<DType> dtype = {};
   void* stream = nullptr;  // CUDA stream for parameters in device memory
+  ByteCount progress = {};
 };
 
 struct SaveReport {
@@ -46,8 +51,11 @@ class HfCheckpoint {
 
   // Fills the values (F64, F32 or BF16; CPU or CUDA memory; nothing on the meta device). load()
   // takes a whole model: a checkpoint tensor that no parameter takes is an error.
-  void load(std::span<nn::Parameter* const> parameters, void* stream = nullptr) const;
-  void load_one(nn::Parameter& parameter, void* stream = nullptr) const;
+  void load(std::span<nn::Parameter* const> parameters, void* stream = nullptr,
+            const ByteCount& progress = {}) const;
+  // loaded: called with the bytes of each part in memory.
+  void load_one(nn::Parameter& parameter, void* stream = nullptr,
+                const std::function<void(std::uint64_t)>& loaded = {}) const;
 
   // Writes a folder with the source's tensor names, shapes, dtypes and sharding. A tensor whose
   // values did not change, and MTP layers, keep the source's bytes; other files are copied byte for

@@ -108,6 +108,13 @@ class Saver {
       }
     }
     problems.raise("saving: the model does not cover the checkpoint");
+    for (const auto& [name, tensor] : files_.tensors) {
+      io::TensorInfo info = *tensor.info;
+      const std::optional<DType> dtype = stored_dtype(info);
+      if (!dtype) continue;
+      info.dtype = *dtype;
+      total_ += info.bytes();
+    }
   }
 
   // Null for a tensor that the new checkpoint does not have (scales of what is dequantised).
@@ -147,6 +154,8 @@ class Saver {
     for (std::size_t i = 0; i < out.size(); ++i) {
       try {
         write_tensor(writer, file, *from[i], out[i].dtype);
+        written_ += out[i].bytes();
+        if (options_.progress) options_.progress(written_, total_);
       } catch (const MachineError&) {
         throw;
       } catch (const Error& e) {
@@ -182,6 +191,7 @@ class Saver {
   std::int64_t dropped_scales_ = 0;
   std::int64_t converted_ = 0;
   std::int64_t elements_ = 0;
+  std::uint64_t written_ = 0, total_ = 0;  // bytes of tensor data
 };
 
 // The index of the new files; the source's bytes when it says the same.

@@ -40,10 +40,10 @@ void Engine::synchronize() {
   if (cuda_ != nullptr) cuda_synchronize(*cuda_);
 }
 
-void Engine::load(const models::HfCheckpoint& checkpoint) {
+void Engine::load(const models::HfCheckpoint& checkpoint, const models::ByteCount& progress) {
   std::vector<nn::Parameter*> parameters;
   model_->visit_parameters([&](nn::Parameter& p) { parameters.push_back(&p); });
-  checkpoint.load(parameters, ctx_.stream);
+  checkpoint.load(parameters, ctx_.stream, progress);
 }
 
 nn::RowLayout Engine::lay_out(const RowInput& row) const {

@@ -42,7 +42,7 @@ class Engine {
   nn::RowLayout lay_out(const RowInput& row) const;
 
   // Fills the parameters from a checkpoint.
-  void load(const models::HfCheckpoint& checkpoint);
+  void load(const models::HfCheckpoint& checkpoint, const models::ByteCount& progress = {});
 
   // What a row with these documents needs: exactly what run() will use.
   MemoryPlan plan(const RowInput& row, const models::PassOptions& options,

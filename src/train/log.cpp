@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/cat.h"
 
@@ -53,8 +54,8 @@ void log_error(const std::string& text) {
   print(*log_state().err, "ERROR", rank == 0 ? text : cat("rank ", rank, ": ", text));
 }
 
-void set_before_log_line(std::function<void()> hook) {
-  log_state().before_line = std::move(hook);
+std::function<void()> set_before_log_line(std::function<void()> hook) {
+  return std::exchange(log_state().before_line, std::move(hook));
 }
 
 }  // namespace glmtune::train

@@ -19,6 +19,7 @@ void log_warning(const std::string& text);
 void log_error(const std::string& text);
 
 // Called before a line is printed: a progress line takes itself off the screen. Empty: nothing.
-void set_before_log_line(std::function<void()> hook);
+// Returns what was called so far.
+std::function<void()> set_before_log_line(std::function<void()> hook);
 
 }  // namespace glmtune::train

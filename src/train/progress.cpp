@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/cat.h"
+#include "io/files.h"
 #include "train/log.h"
 
 namespace glmtune::train {
@@ -15,6 +16,8 @@ namespace {
 
 constexpr int kBarWidth = 20;
 constexpr double kNewWeight = 0.2;  // of the last step in the smoothed pace
+constexpr std::chrono::milliseconds kRedraw{100};
+constexpr std::uint64_t kMegabyte = 1'000'000;
 
 }  // namespace
 
@@ -50,6 +53,13 @@ int terminal_width() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+std::string plain_progress_text(const std::string& what, std::uint64_t done, std::uint64_t total,
+                                std::optional<double> eta) {
+  const std::uint64_t percent = total > 0 ? done * 100 / total : 100;
+  return cat(what, ": ", io::human_bytes(done), " of ", io::human_bytes(total), ", ", percent,
+             "%, ETA ", duration_text(eta));
+}
+
 Progress::Progress(std::string what, std::int64_t first, std::int64_t total, bool terminal)
     : what_(std::move(what)),
       done_(first),
@@ -57,15 +67,19 @@ Progress::Progress(std::string what, std::int64_t first, std::int64_t total, boo
       terminal_(terminal),
       last_(std::chrono::steady_clock::now()) {
   if (!terminal_) return;
-  set_before_log_line([this] { erase(); });
+  outer_ = set_before_log_line([this] { erase(); });
+  if (outer_) outer_();
   draw();
 }
 
 Progress::~Progress() {
   if (!terminal_) return;
-  set_before_log_line({});
-  std::fputs("\n", stdout);
+  if (outer_)
+    erase();
+  else
+    std::fputs("\n", stdout);
   std::fflush(stdout);
+  set_before_log_line(std::move(outer_));
 }
 
 void Progress::update(std::int64_t done, const std::string& figures) {
@@ -79,7 +93,7 @@ void Progress::update(std::int64_t done, const std::string& figures) {
   last_ = now;
   done_ = done;
   figures_ = figures;
-  if (terminal_) draw();
+  if (terminal_ && (!on_screen_ || done_ >= total_ || now - drawn_ >= kRedraw)) draw();
 }
 
 std::optional<double> Progress::eta() const {
@@ -87,15 +101,40 @@ std::optional<double> Progress::eta() const {
   return *seconds_per_step_ * static_cast<double>(std::max<std::int64_t>(total_ - done_, 0));
 }
 
-void Progress::erase() const {
+void Progress::erase() {
+  on_screen_ = false;
   std::fputs("\r\x1b[K", stdout);
   std::fflush(stdout);
 }
 
-void Progress::draw() const {
+void Progress::draw() {
+  on_screen_ = true;
+  drawn_ = std::chrono::steady_clock::now();
   const std::string line = progress_text(what_, done_, total_, figures_, eta(), terminal_width());
   std::fputs(cat("\r\x1b[K", line).c_str(), stdout);
   std::fflush(stdout);
+}
+
+void ByteProgress::update(std::uint64_t done, std::uint64_t total, Clock::time_point now,
+                          const std::function<void(const std::string&)>& say) {
+  if (!first_) first_ = said_ = now;
+  if (terminal_) {
+    const auto megabytes = [](std::uint64_t bytes) {
+      return static_cast<std::int64_t>(bytes / kMegabyte);
+    };
+    if (!line_) line_.emplace(what_, 0, megabytes(total), true);
+    line_->update(megabytes(done), "MB");
+    return;
+  }
+  if (now - said_ < kEvery || done == 0 || done >= total) return;
+  said_ = now;
+  const double seconds = std::chrono::duration<double>(now - *first_).count();
+  const double left = static_cast<double>(total - done) / static_cast<double>(done);
+  say(plain_progress_text(what_, done, total, seconds * left));
+}
+
+void ByteProgress::update(std::uint64_t done, std::uint64_t total) {
+  update(done, total, Clock::now(), log_info);
 }
 
 }  // namespace glmtune::train

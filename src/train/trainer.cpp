@@ -16,6 +16,7 @@
 #include "train/metrics_log.h"
 #include "train/pass_options.h"
 #include "train/progress.h"
+#include "train/run_log.h"
 #include "train/training_data.h"
 #include "train/training_loop.h"
 
@@ -26,20 +27,6 @@ namespace fs = std::filesystem;
 
 // Longer than any row that fits a memory; rows are indexed with 32 bits.
 constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
-
-double gib(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
-}
-
-// Peak of one device in TFLOP/s for `mfu`; none where nothing is known of it.
-std::optional<double> peak_tflops(const Recipe& recipe, Device device) {
-  if (recipe.peak_tflops) return recipe.peak_tflops;
-  if (device != Device::kCuda) return std::nullopt;
-  const std::string name = cuda_device_info(0).name;
-  for (const char* known : {"H100", "H200", "H800"})
-    if (name.find(known) != std::string::npos) return 989.0;
-  return std::nullopt;
-}
 
 std::vector<nn::Parameter*> all_parameters(models::CausalLm& model) {
   std::vector<nn::Parameter*> list;
@@ -158,7 +145,7 @@ class Run {
     nn::AttentionSettings& attention = engine_->model().attention();
     set_attention(recipe_, attention);
     if (checkpoint_)
-      engine_->load(*checkpoint_);
+      engine_->load(*checkpoint_, byte_progress("Loading weights"));
     else
       models::random_parameters(engine_->context(), all_parameters(engine_->model()),
                                 config_.initializer_range, recipe_.seed);
@@ -203,7 +190,8 @@ class Run {
       log_warning(
           cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
     }
-    load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream);
+    load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream,
+               byte_progress("Loading the checkpoint"));
     // What is saved from here on belongs to this run's data, model and seed.
     at_.next_step = saved.next_step;
     at_.updates = saved.updates;
@@ -266,7 +254,20 @@ class Run {
         io::human_bytes(plan.saved), io::human_bytes(plan.scratch), largest.ids.size()));
   }
 
+  // Lives as long as the function does that it gives.
+  models::ByteCount byte_progress(const char* what) const {
+    const auto progress = std::make_shared<ByteProgress>(what, options_.terminal);
+    return [progress](std::uint64_t done, std::uint64_t total) { progress->update(done, total); };
+  }
+
+  std::size_t memory_bytes() const {
+    const MemoryPlan arenas = engine_->capacity();
+    return engine_->parameters().value_bytes() + engine_->parameters().gradient_bytes() +
+           optimizer_->state_bytes() + arenas.saved + arenas.scratch;
+  }
+
   ExitCode train() {
+    RunLog log(*metrics_, peak_tflops(recipe_, options_.device), [this] { return memory_bytes(); });
     Progress progress("Training", at_.next_step, scheduler_->total_steps(), options_.terminal);
     const LoopParts parts{
         .engine = *engine_,
@@ -278,8 +279,8 @@ class Run {
         .lr_schedule = *schedule_,
         .recipe = recipe_,
         .stop_signal = options_.stop_signal,
-        .on_step = [&](const StepResult& r) { report(r, progress); },
-        .on_validation = [&](const ValidationResult& v) { report(v); },
+        .on_step = [&](const StepResult& r) { log.write(r, progress); },
+        .on_validation = [&](const ValidationResult& v) { log.write(v); },
         .on_message = [](const std::string& text) { log_warning(text); },
         .count_flops =
             [&](const data::Pack& p) {
@@ -296,48 +297,6 @@ class Run {
                           ? "; a checkpoint is written, the same command goes on"
                           : "; checkpoint.enabled is false, nothing is saved"));
     return code;
-  }
-
-  void report(const StepResult& r, Progress& progress) {
-    TrainMetrics m;
-    m.step = r.step;
-    m.epoch = r.epoch;
-    m.loss = r.loss;
-    if (r.loss) m.grad_norm = r.grad_norm;
-    m.lr = r.lr;
-    m.mem = memory_gib();
-    m.tps = static_cast<double>(r.tokens_to_last_label) / r.seconds;
-    m.tps_per_gpu = m.tps;
-    m.tps_per_gpu_true = m.tps;
-    if (const auto peak = peak_tflops(recipe_, options_.device)) {
-      m.mfu = r.automodel_flops / r.seconds / (*peak * 1e12);
-      m.mfu_true = r.flops / r.seconds / (*peak * 1e12);
-    }
-    m.num_tokens_per_step = r.tokens;
-    m.num_label_tokens = r.label_tokens;
-    metrics_->write(m);
-    log_info(console_line(m));
-    progress.update(r.step + 1, fmt::format("loss {:.4f}  lr {:.2e}  {:.0f} tok/s",
-                                            r.loss.value_or(0), r.lr, m.tps));
-  }
-
-  void report(const ValidationResult& v) {
-    ValidationMetrics m;
-    m.name = v.name;
-    m.step = v.step;
-    m.epoch = v.epoch;
-    if (v.label_tokens > 0) m.loss = v.loss;
-    m.lr = v.lr;
-    m.num_label_tokens = v.label_tokens;
-    m.mem = memory_gib();
-    metrics_->write(m);
-    log_info(console_line(m));
-  }
-
-  double memory_gib() const {
-    const MemoryPlan arenas = engine_->capacity();
-    return gib(engine_->parameters().value_bytes() + engine_->parameters().gradient_bytes() +
-               optimizer_->state_bytes() + arenas.saved + arenas.scratch);
   }
 
   void save(const TrainingPosition& at, std::int64_t epoch, const StepResult& step,
@@ -363,7 +322,8 @@ class Run {
           io::write_file(folder + "/config.yaml", recipe_.yaml);
           io::write_file(folder + "/losses.json", losses_json(step, validation));
           if (consolidated) report = export_model(folder + "/model/consolidated");
-          save_state(folder, position, engine_->model(), *optimizer_, engine_->context().stream);
+          save_state(folder, position, engine_->model(), *optimizer_, engine_->context().stream,
+                     byte_progress("Saving the training state"));
         });
     at_.has_val_loss = position.has_val_loss;
     at_.lowest_val_loss = position.lowest_val_loss;
@@ -381,7 +341,9 @@ class Run {
   models::SaveReport export_model(const std::string& folder) {
     fs::create_directories(fs::path(folder).parent_path());
     return checkpoint_->save(folder, all_parameters(engine_->model()),
-                             {.dtype = {}, .stream = engine_->context().stream});
+                             {.dtype = {},
+                              .stream = engine_->context().stream,
+                              .progress = byte_progress("Saving the model")});
   }
 
   static std::string losses_json(const StepResult& step,

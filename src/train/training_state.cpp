@@ -35,6 +35,24 @@ std::vector<std::pair<std::string, Tensor>> state_tensors(models::CausalLm& mode
   return list;
 }
 
+// Tells how much of a list of tensors is done.
+class ByteCounter {
+ public:
+  ByteCounter(const std::vector<std::pair<std::string, Tensor>>& tensors,
+              const models::ByteCount& progress)
+      : progress_(progress) {
+    for (const auto& [name, t] : tensors) total_ += t.bytes();
+  }
+  void add(const Tensor& t) {
+    done_ += t.bytes();
+    if (progress_) progress_(done_, total_);
+  }
+
+ private:
+  const models::ByteCount& progress_;
+  std::uint64_t done_ = 0, total_ = 0;
+};
+
 std::vector<std::int64_t> shape_of(const Tensor& t) {
   return {t.sizes.begin(), t.sizes.begin() + t.rank};
 }
@@ -67,14 +85,19 @@ std::string model_signature(models::CausalLm& model, void* stream) {
 }
 
 void save_state(const std::string& folder, const TrainingPosition& position,
-                models::CausalLm& model, Optimizer& optimizer, void* stream) {
+                models::CausalLm& model, Optimizer& optimizer, void* stream,
+                const models::ByteCount& progress) {
   const auto tensors = state_tensors(model, optimizer);
   std::vector<io::TensorInfo> infos;
   for (const auto& [name, t] : tensors)
     infos.push_back({.name = name, .dtype = t.dtype, .shape = shape_of(t)});
   io::SafetensorsWriter writer(tensors_path(folder), std::move(infos),
                                {{"format", "pt"}, {"glmtune", kFormat}});
-  for (const auto& [name, t] : tensors) writer.append(t, stream);
+  ByteCounter counter(tensors, progress);
+  for (const auto& [name, t] : tensors) {
+    writer.append(t, stream);
+    counter.add(t);
+  }
   writer.finish();
 
   io::Value state(io::Value::Object{
@@ -112,15 +135,18 @@ TrainingPosition read_position(const std::string& folder) {
 }
 
 void load_state(const std::string& folder, models::CausalLm& model, Optimizer& optimizer,
-                void* stream) {
+                void* stream, const models::ByteCount& progress) {
   const io::SafetensorsFile file = io::SafetensorsFile::open(tensors_path(folder));
   std::unordered_set<std::string> wanted;
-  for (const auto& [name, t] : state_tensors(model, optimizer)) {
+  const auto tensors = state_tensors(model, optimizer);
+  ByteCounter counter(tensors, progress);
+  for (const auto& [name, t] : tensors) {
     const io::TensorInfo& info = file.at(name);
     if (info.dtype != t.dtype || info.shape != shape_of(t))
       fail(cat(file.path(), ": ", name, " is ", info.shape_string(), ", this run's is ",
                t.shape_string(), "; resume with the recipe the checkpoint was made with"));
     file.read(name, t, stream);
+    counter.add(t);
     wanted.insert(name);
   }
   for (const io::TensorInfo& info : file.tensors())

@@ -6,13 +6,14 @@
 
 #include "data/pack_sampler.h"
 #include "models/causal_lm.h"
+#include "models/hf_checkpoint.h"
 #include "train/optimizer.h"
 
 namespace glmtune::train {
 
 struct TrainingPosition {
   std::int64_t next_step = 0;  // steps done
-  std::int64_t updates = 0;         // of these, steps that changed the weights (Adam's step)
+  std::int64_t updates = 0;    // of these, steps that changed the weights (Adam's step)
   data::SamplerCursor cursor;  // where the next global batch begins
   std::uint64_t seed = 0;
   std::string data_fingerprint;  // PackSource::fingerprint()
@@ -27,11 +28,12 @@ std::string model_signature(models::CausalLm& model, void* stream);
 // Writes <folder>/state.json and state.safetensors: all parameters that training can change, then
 // the optimizer's tensors.
 void save_state(const std::string& folder, const TrainingPosition& position,
-                models::CausalLm& model, Optimizer& optimizer, void* stream);
+                models::CausalLm& model, Optimizer& optimizer, void* stream,
+                const models::ByteCount& progress = {});
 
 TrainingPosition read_position(const std::string& folder);
 // Fills parameters and optimizer; an error names the first tensor that is missing or does not fit.
 void load_state(const std::string& folder, models::CausalLm& model, Optimizer& optimizer,
-                void* stream);
+                void* stream, const models::ByteCount& progress = {});
 
 }  // namespace glmtune::train

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace glmtune::train {
 namespace {
@@ -28,6 +30,25 @@ TEST(Progress, MoreThanAllIsAll) {
 
 TEST(Progress, FitsTheTerminal) {
   EXPECT_EQ(progress_text("Training", 40, 100, "loss 1.2345", 123, 40).size(), 39u);
+}
+
+TEST(ByteProgress, SaysAPlainLineEveryFewSecondsOnly) {
+  ByteProgress progress("Loading weights", false);
+  std::vector<std::string> lines;
+  const ByteProgress::Clock::time_point start{};
+  const auto at = [&](int seconds, std::uint64_t done) {
+    progress.update(done, 4'000'000'000, start + std::chrono::seconds(seconds),
+                    [&](const std::string& line) { lines.push_back(line); });
+  };
+  at(0, 0);
+  at(1, 400'000'000);
+  at(5, 1'000'000'000);
+  at(7, 1'500'000'000);
+  at(11, 2'000'000'000);
+  at(30, 4'000'000'000);  // done: the caller says so
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"Loading weights: 1.00 GB of 4.00 GB, 25%, ETA 0:15",
+                                      "Loading weights: 2.00 GB of 4.00 GB, 50%, ETA 0:11"}));
 }
 
 TEST(Progress, KnowsTheTimeLeftAfterTheFirstStep) {
