@@ -122,8 +122,8 @@ void ByteProgress::update(std::uint64_t done, std::uint64_t total, Clock::time_p
     const auto megabytes = [](std::uint64_t bytes) {
       return static_cast<std::int64_t>(bytes / kMegabyte);
     };
-    if (!line_) line_.emplace(what_, 0, megabytes(total), true);
-    line_->update(megabytes(done), "MB");
+    if (!line_) line_.emplace(what_ + ", MB", 0, megabytes(total), true);
+    line_->update(megabytes(done), "");
     return;
   }
   if (now - said_ < kEvery || done == 0 || done >= total) return;

@@ -10,6 +10,7 @@
 #include "models/glm_moe_dsa.h"
 #include "models/random_init.h"
 #include "train/checkpoint_folder.h"
+#include "train/disk_space.h"
 #include "train/flops.h"
 #include "train/log.h"
 #include "train/memory_estimate.h"
@@ -42,6 +43,7 @@ class Run {
   ExitCode execute() {
     open_model();
     open_data();
+    check_disk();
     make_engine();
     resume();
     check_folder_is_free();
@@ -201,6 +203,25 @@ class Run {
     resumed_ = true;
     log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                  at_.cursor.epoch));
+  }
+
+  // Said before weights are read: a run without room for a checkpoint would lose its work.
+  void check_disk() const {
+    if (!recipe_.checkpoint.enabled) return;
+    std::string note;  // resume() says it
+    const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);
+    const MemoryEstimate e =
+        estimate_memory(config_, recipe_, dtype_, SampleRow(1, 1), {}, Device::kCpu);
+    const std::uint64_t stored = checkpoint_ ? checkpoint_->files().data_bytes() : 0;
+    const CheckpointSizes sizes{.state = e.weights + e.optimizer,
+                                .model = checkpoint_ && checkpoint_->quantized()
+                                             ? 2 * stored  // FP8 becomes BF16
+                                             : stored};
+    const std::string warning = check_disk_space(
+        folder_.root(),
+        disk_need(recipe_.checkpoint, *scheduler_, found ? found->step + 1 : 0, sizes),
+        io::free_bytes(folder_.root()));
+    if (!warning.empty()) log_warning(warning);
   }
 
   // A published folder is never overwritten: said now, not when the first save comes to it.

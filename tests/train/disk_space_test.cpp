@@ -1,0 +1,47 @@
+#include "train/disk_space.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace glmtune::train {
+namespace {
+
+// Ten steps in one epoch, a save every third and at the end: steps 2, 5, 8, 9.
+DiskNeed need(SaveConsolidated model, std::optional<std::int64_t> recent = {},
+              std::int64_t first = 0) {
+  CheckpointSettings settings;
+  settings.save_consolidated = model;
+  settings.max_recent_checkpoints = recent;
+  StepSchedulerSettings steps;
+  steps.global_batch_size = 1;
+  steps.num_epochs = 1;
+  steps.ckpt_every_steps = 3;
+  const StepScheduler schedule(steps, 1, 10);
+  return disk_need(settings, schedule, first, {.state = 100, .model = 10});
+}
+
+TEST(DiskSpace, CountsWhatLiesThereAtOneTime) {
+  using enum SaveConsolidated;
+  EXPECT_EQ(need(kFinal).checkpoints, 4);
+  EXPECT_EQ(need(kFinal).smallest, 100U);
+  EXPECT_EQ(need(kFinal).all, 410U);
+  EXPECT_EQ(need(kEvery).smallest, 110U);
+  EXPECT_EQ(need(kEvery).all, 440U);
+  EXPECT_EQ(need(kNever).all, 400U);
+  // The new one is written before an old one goes.
+  EXPECT_EQ(need(kFinal, 2).checkpoints, 3);
+  EXPECT_EQ(need(kFinal, 2).all, 310U);
+  // Resumed behind step 8: the last save only, with the model.
+  EXPECT_EQ(need(kFinal, {}, 9).smallest, 110U);
+}
+
+TEST(DiskSpace, NoRoomForTheFirstSaveIsAnErrorForALaterOneAWarning) {
+  const DiskNeed n{.smallest = 100, .all = 400, .checkpoints = 4};
+  EXPECT_EQ(check_disk_space("out", n, 400), "");
+  EXPECT_NE(check_disk_space("out", n, 399).find("max_recent_checkpoints"), std::string::npos);
+  EXPECT_THROW((void)check_disk_space("out", n, 99), MachineError);
+}
+
+}  // namespace
+}  // namespace glmtune::train
