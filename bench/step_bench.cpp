@@ -1,9 +1,11 @@
 // Whole training steps of a model with random weights over packs of random tokens:
 //   step_bench CONFIG.json [packs=4] [tokens=1024] [documents=1] [steps=5] [device=cpu|cuda]
 //              [dtype=f32|bf16] [together=0|1] [recompute=0|1|selective] [update=1|0]
+//              [state=f32|bf16]
 // tokens: of a pack; documents: equal ones in each pack; together: all packs in one micro-batch;
-// update=0: forward and backward only (no norm, no optimizer). Prints a line per step, then
-// medians.
+// update=0: forward and backward only (no norm, no optimizer); state: master and moments of bf16
+// weights. Prints a line per step, then medians and, on a GPU, the memory that was planned before
+// anything was allocated beside what the device says is in use after the last step.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +17,9 @@
 #include <vector>
 
 #include "models/glm_moe_dsa.h"
+#include "models/random_init.h"
 #include "train/engine.h"
+#include "train/memory_estimate.h"
 #include "train/optimizer.h"
 
 namespace {
@@ -25,40 +29,6 @@ using namespace glmtune;
 double seconds() {
   using clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
-}
-
-// Every parameter takes its values from one list of normal numbers, from another place each.
-void randomize(models::CausalLm& model) {
-  constexpr std::int64_t kList = std::int64_t{1} << 24;
-  std::mt19937 rng(1);
-  std::normal_distribution<float> normal(0, 0.02F);
-  std::optional<OwnedTensor> list;
-  std::int64_t at = 0;
-  model.visit_parameters([&](nn::Parameter& p) {
-    const Tensor flat = p.value.reshape({p.value.count()});
-    const bool is_norm = p.name.ends_with("norm.weight");
-    if (!list || list->view.dtype != flat.dtype) {
-      list.emplace(Shape{kList}, flat.dtype, Device::kCpu);
-      dispatch_real(flat.dtype, [&]<class T>(T) {
-        for (std::int64_t i = 0; i < kList; ++i)
-          list->view.as<T>()[i] = static_cast<T>(normal(rng));
-      });
-    }
-    if (is_norm) {
-      const OwnedTensor ones({flat.count()}, flat.dtype, Device::kCpu);
-      dispatch_real(flat.dtype, [&]<class T>(T) {
-        for (std::int64_t i = 0; i < flat.count(); ++i) ones.view.as<T>()[i] = static_cast<T>(1.0F);
-      });
-      copy_bytes(flat, ones);
-      return;
-    }
-    for (std::int64_t done = 0; done < flat.count();) {
-      at = (at + 1001) % (kList / 2);
-      const std::int64_t n = std::min(flat.count() - done, kList - at);
-      copy_bytes(flat.rows(done, done + n), list->view.rows(at, at + n));
-      done += n;
-    }
-  });
 }
 
 double median(std::vector<double> v) {
@@ -72,9 +42,9 @@ int run(int argc, char** argv) {
                  "usage: step_bench CONFIG.json [name=value ...]; see the file's first lines\n");
     return 1;
   }
-  std::map<std::string, std::string> args{{"packs", "4"},    {"tokens", "1024"}, {"documents", "1"},
-                                          {"steps", "5"},    {"device", "cpu"},  {"dtype", "f32"},
-                                          {"together", "0"}, {"recompute", "0"}, {"update", "1"}};
+  std::map<std::string, std::string> args{
+      {"packs", "4"},   {"tokens", "1024"}, {"documents", "1"}, {"steps", "5"},  {"device", "cpu"},
+      {"dtype", "f32"}, {"together", "0"},  {"recompute", "0"}, {"update", "1"}, {"state", "f32"}};
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     const std::size_t eq = word.find('=');
@@ -88,19 +58,37 @@ int run(int argc, char** argv) {
   const int packs = number("packs"), tokens = number("tokens"), documents = number("documents");
   const Device device = args["device"] == "cuda" ? Device::kCuda : Device::kCpu;
   const bool update = number("update") != 0;
-  train::Engine engine(
-      models::make_model(models::read_glm_config(argv[1]),
-                         args["dtype"] == "bf16" ? DType::kBF16 : DType::kF32, 1e-5),
-      {.device = device, .gradients = true});
-  randomize(engine.model());
-  train::OptimizerSettings settings;
+  const models::GlmConfig config = models::read_glm_config(argv[1]);
+  const DType dtype = args["dtype"] == "bf16" ? DType::kBF16 : DType::kF32;
+  train::Recipe recipe;
+  train::OptimizerSettings& settings = recipe.optimizer;
   settings.kind = train::OptimizerKind::kAdamW;
-  std::optional<train::Optimizer> optimizer;
-  if (update) optimizer.emplace(engine.model(), settings, 1, device);
-
+  if (args["state"] == "bf16") {
+    settings.master_weights = train::MasterWeights::kBf16;
+    settings.stochastic_rounding = true;
+    settings.exp_avg_dtype = settings.exp_avg_sq_dtype = DType::kBF16;
+  }
+  using enum train::ActivationCheckpointing;
+  if (args["recompute"] == "selective") recipe.distributed.activation_checkpointing = kSelective;
+  if (args["recompute"] == "1") recipe.distributed.activation_checkpointing = kFull;
   std::mt19937 rng(2);
   const int rows = number("together") != 0 ? 1 : packs;
   const int row_tokens = packs * tokens / rows, row_documents = packs * documents / rows;
+  train::MemoryEstimate planned = train::estimate_memory(
+      config, recipe, dtype, train::SampleRow(1, row_tokens, row_tokens / row_documents), {},
+      device);
+  if (!update) planned.optimizer = 0;
+  // Its own memory, some 500 MB, is no part of any plan.
+  const CudaContextPtr before = device == Device::kCuda ? make_cuda_context(0) : nullptr;
+  const std::size_t free_before = device == Device::kCuda ? cuda_device_info(0).free_bytes : 0;
+  train::Engine engine(models::make_model(config, dtype, 1e-5),
+                       {.device = device, .gradients = true});
+  std::vector<nn::Parameter*> parameters;
+  engine.model().visit_parameters([&](nn::Parameter& p) { parameters.push_back(&p); });
+  models::random_parameters(engine.context(), parameters, 0.02, 1);
+  std::optional<train::Optimizer> optimizer;
+  if (update) optimizer.emplace(engine.model(), settings, 1, device);
+
   std::vector<std::int32_t> cu{0};
   for (int d = 1; d <= row_documents; ++d)
     cu.push_back(static_cast<std::int32_t>(std::int64_t{row_tokens} * d / row_documents));
@@ -133,10 +121,20 @@ int run(int argc, char** argv) {
   const train::MemoryPlan memory = engine.capacity();
   std::printf("median: forward+backward %.1f ms, step %.1f ms, %.0f tokens/s\n", 1e3 * median(pass),
               1e3 * median(whole), packs * tokens / median(whole));
-  std::printf("memory: weights %.2f GB, gradients %.2f GB, saved %.2f GB, scratch %.2f GB\n",
-              1e-9 * static_cast<double>(engine.parameters().value_bytes()),
-              1e-9 * static_cast<double>(engine.parameters().gradient_bytes()),
-              1e-9 * static_cast<double>(memory.saved), 1e-9 * static_cast<double>(memory.scratch));
+  std::printf(
+      "memory: weights %.2f GB, gradients %.2f GB, optimizer %.2f GB, saved %.2f GB, scratch %.2f "
+      "GB\n",
+      1e-9 * static_cast<double>(engine.parameters().value_bytes()),
+      1e-9 * static_cast<double>(engine.parameters().gradient_bytes()),
+      1e-9 * static_cast<double>(optimizer ? optimizer->state_bytes() : 0),
+      1e-9 * static_cast<double>(memory.saved), 1e-9 * static_cast<double>(memory.scratch));
+  if (device == Device::kCuda) {
+    const double in_use =
+        static_cast<double>(free_before) - static_cast<double>(cuda_device_info(0).free_bytes);
+    std::printf("device: planned %.2f GB, in use %.2f GB (%+.2f %%)\n",
+                1e-9 * static_cast<double>(planned.total()), 1e-9 * in_use,
+                100 * (in_use / static_cast<double>(planned.total()) - 1));
+  }
   return 0;
 }
 

@@ -159,8 +159,7 @@ GlmMoeDsa::GlmMoeDsa(const GlmConfig& config, DType dtype, double latent_norm_ep
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(build.layer(i));
   norm_ = build.norm("model.norm", config.hidden_size, config.rms_norm_eps);
   lm_head_ = build.linear("lm_head", config.vocab_size, config.hidden_size);
-  head_.chunk_rows =
-      std::clamp<std::int64_t>((std::int64_t{1} << 28) / config.vocab_size, 64, 4096);
+  head_.chunk_rows = nn::LmHead::rows_for(config.vocab_size);
 }
 
 void GlmMoeDsa::visit_parameters(const nn::ParameterVisitor& visit_parameter) {

@@ -24,6 +24,7 @@ class GlmMoeDsa final : public CausalLm {
            const Probe* probe) const override;
 
   const GlmConfig& config() const { return config_; }
+  const std::vector<nn::DecoderLayer>& layers() const { return layers_; }
 
  private:
   struct Tape;  // what the forward leaves for the backward

@@ -8,6 +8,10 @@
 
 namespace glmtune::nn {
 
+std::int64_t LmHead::rows_for(std::int64_t vocab_size) {
+  return std::clamp<std::int64_t>((std::int64_t{1} << 28) / vocab_size, 64, 4096);
+}
+
 void LmHead::run(Context& ctx, Tensor loss_sum, Tensor dh, const Linear& projection, Tensor h,
                  const PackedRow& row, double grad_scale) const {
   using glmtune::run;

@@ -8,6 +8,8 @@ namespace glmtune::nn {
 
 struct LmHead {
   std::int64_t chunk_rows = 1024;
+  // Rows whose logits take half a gigabyte in 16 bits.
+  static std::int64_t rows_for(std::int64_t vocab_size);
 
   // loss_sum F64 [1] += Σ cross-entropy of the labelled rows of h [T, C]. With dh [T, C]
   // (overwritten) also the gradients of grad_scale · loss: dh, and `weight` [V, C]'s grad (adds).
