@@ -37,7 +37,6 @@ struct CudaContext {
   cudaStream_t stream = nullptr;
 
   // cuBLASLt: its workspace lies outside the arenas, so that no matmul depends on an op's scratch.
-  static constexpr std::size_t kBlasWorkspaceBytes = std::size_t{64} << 20;
   cublasLtHandle_t blas = nullptr;
   void* blas_workspace = nullptr;
   std::map<MatmulKey, cublasLtMatmulAlgo_t> algorithms;

@@ -24,6 +24,9 @@ struct CudaDeviceInfo {
 int cuda_device_count(std::string* why = nullptr);
 CudaDeviceInfo cuda_device_info(int ordinal);
 
+// Device memory that a context takes for the libraries, outside every arena.
+inline constexpr std::size_t kBlasWorkspaceBytes = std::size_t{64} << 20;
+
 // Makes `ordinal` this thread's device, with a stream of its own (ordered with the default stream,
 // on which plain copies run). MachineError where the device is
 // not of compute capability 9.0 (the kernels use instructions of that one).

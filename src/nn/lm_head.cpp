@@ -1,6 +1,7 @@
 #include "nn/lm_head.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -9,7 +10,8 @@
 namespace glmtune::nn {
 
 std::int64_t LmHead::rows_for(std::int64_t vocab_size) {
-  return std::clamp<std::int64_t>((std::int64_t{1} << 28) / vocab_size, 64, 4096);
+  const auto rows = static_cast<std::uint64_t>((std::int64_t{1} << 29) / vocab_size);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_floor(rows)), 64, 4096);
 }
 
 void LmHead::run(Context& ctx, Tensor loss_sum, Tensor dh, const Linear& projection, Tensor h,

@@ -86,7 +86,7 @@ cublasLtMatmulAlgo_t choose(CudaContext& cuda, const MatmulKey& key, cublasLtMat
     return found->second;
   cublasLtMatmulPreference_t preference = nullptr;
   CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
-  const std::size_t workspace = CudaContext::kBlasWorkspaceBytes;
+  const std::size_t workspace = kBlasWorkspaceBytes;
   const auto alignment = static_cast<std::uint32_t>(key.alignment);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                        std::size_t size) {
@@ -167,7 +167,7 @@ void run_cuda(Context& ctx, const Matmul& op, Tensor) {
   const auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   CUBLAS_CHECK(cublasLtMatmul(cuda.blas, description, &alpha, first.data, a, second.data, b, &beta,
                               third.data, c_layout, op.out.data, d, &algorithm, cuda.blas_workspace,
-                              CudaContext::kBlasWorkspaceBytes, stream_of(ctx)));
+                              kBlasWorkspaceBytes, stream_of(ctx)));
 }
 
 }  // namespace glmtune::ops

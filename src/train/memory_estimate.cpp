@@ -52,6 +52,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
   const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
   e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
   e.scratch = plan.scratch;
+  if (target == Device::kCuda) e.libraries = kBlasWorkspaceBytes;
   return e;
 }
 

@@ -15,7 +15,10 @@ struct MemoryEstimate {
   std::int64_t trained = 0;     // of these, with gradients
   std::uint64_t weights = 0, gradients = 0, optimizer = 0;  // bytes, this rank's share
   std::uint64_t saved = 0, scratch = 0;                     // bytes, activations of one row
-  std::uint64_t total() const { return weights + gradients + optimizer + saved + scratch; }
+  std::uint64_t libraries = 0;                              // their workspace on a GPU
+  std::uint64_t total() const {
+    return weights + gradients + optimizer + saved + scratch + libraries;
+  }
 };
 
 // ranks: how the state is shared out. One rank holds everything; with more, experts lie on
