@@ -5,7 +5,8 @@ ones, beside its own bf16.
 
 A real-width slice (GLM-5.2 widths, 3 dense + 1 MoE layer, by default 256 experts and the whole vocabulary: 13 G
 parameters, 26 GB in --work, 80 GB on the GPU) with weights N(0, 0.02), rounded to bf16 for all three. Cases: 59
-tokens, 4096 tokens in one document, a packed row of four documents (as separate documents for transformers).
+tokens (--short of them for every seed of weights, since one expert chosen otherwise moves so short a text by half),
+4096 tokens in one document, a packed row of four documents (as separate documents for transformers).
 Prints per case the relative L2 errors of the logits and their ratio, top-1 agreement, and the overlap of selected
 keys (rows that see more than index_topk) and experts.
 """
@@ -152,6 +153,8 @@ def main():
     parser.add_argument("--config", default="bench/slice/config.json")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--short", type=int, default=8, help="texts of 59 tokens for every seed")
+    parser.add_argument("--skip-long", action="store_true", help="texts of 59 tokens only")
     parser.add_argument("--experts", type=int, default=256)
     parser.add_argument("--vocab", type=int, default=154880)
     parser.add_argument("--work", default=tempfile.gettempdir())
@@ -174,7 +177,9 @@ def main():
             weights = WeightFile(os.path.join(args.work, "model.safetensors"), state)
         weights.fill(state)
         del state
-        cases = {"59": [59], "4096": [4096], "packed": [700, 1300, 300, 1796]}
+        cases = {f"59.{i}": [59] for i in range(args.short)}
+        if not args.skip_long:
+            cases.update({"4096": [4096], "packed": [700, 1300, 300, 1796]})
         documents = {k: [torch.randint(0, args.vocab, (n,)) for n in v] for k, v in cases.items()}
         choices = Choices(model)
         own = {k: run(model, choices, d) for k, d in documents.items()}
@@ -208,20 +213,22 @@ def main():
         for case, line in zip(documents, lines):
             ours, theirs = json.loads(line), found[case]
             ratio = ours["logits"]["rel_l2"] / theirs["rel_l2"]
-            sums.setdefault((case, "logits, ratio of rel. L2"), []).append((ratio, 1.0))
+            kind = case.split(".")[0]
+            sums.setdefault((kind, "logits, ratio of rel. L2"), []).append((ratio, 1.0))
+            sums.setdefault((kind, "logits, rel. L2"), []).append((ours["logits"]["rel_l2"], theirs["rel_l2"]))
             print(f"seed {seed} {case:>6}: ours {ours['logits']['rel_l2']:.4f} (top-1 {ours['logits']['top1']:.4f}, "
                   f"KL {ours['logits']['kl']:.2e}), transformers bf16 {theirs['rel_l2']:.4f} (top-1 "
                   f"{theirs['top1']:.4f}), ratio {ratio:.3f}", flush=True)
             layers = {**(ours["selections"] or {"layers": {}})["layers"], **(ours["experts"] or {"layers": {}})["layers"]}
             for name, share in theirs["overlaps"].items():
-                sums.setdefault((case, name), []).append((layers[name]["mean"], share))
+                sums.setdefault((kind, name), []).append((layers[name]["mean"], share))
         for path in paths:
             os.remove(path)
     os.remove(os.path.join(args.work, "model.safetensors"))
     print(f"means over {args.seeds} seeds: ours, transformers bf16")
     for (case, name), pairs in sums.items():
         ours, theirs = (sum(p[i] for p in pairs) / len(pairs) for i in range(2))
-        print(f"  {case:>6} {name:<28} {ours:.5f} {theirs:.5f}")
+        print(f"  {case:>6} {name:<28} {ours:.5f} {theirs:.5f} ({len(pairs)} of them)")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@
 #include <limits>
 #include <string>
 
+#include "base/cat.h"
 #include "cuda/device.h"
+#include "io/files.h"
 #include "models/glm_moe_dsa.h"
 #include "train/optimizer.h"
 #include "train/pass_options.h"
@@ -54,6 +56,47 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
   e.scratch = plan.scratch;
   if (target == Device::kCuda) e.libraries = kBlasWorkspaceBytes;
   return e;
+}
+
+std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
+                          const std::function<SampleRow(std::int64_t)>& row_of, Device target,
+                          std::uint64_t available) {
+  struct Change {
+    const char* key;
+    bool helps;
+    void (*make)(Recipe&);
+  };
+  const Change changes[] = {
+      {"distributed.activation_checkpointing: true",
+       recipe.distributed.activation_checkpointing != ActivationCheckpointing::kFull,
+       [](Recipe& r) { r.distributed.activation_checkpointing = ActivationCheckpointing::kFull; }},
+      {"step_scheduler.local_batch_size: 1", recipe.step_scheduler.local_batch_size > 1,
+       [](Recipe& r) { r.step_scheduler.local_batch_size = 1; }},
+      {"optimizer.master_weights: bf16_stochastic",
+       dtype == DType::kBF16 && recipe.optimizer.master_weights == MasterWeights::kFp32,
+       [](Recipe& r) {
+         r.optimizer.master_weights = MasterWeights::kBf16;
+         r.optimizer.exp_avg_dtype = r.optimizer.exp_avg_sq_dtype = DType::kBF16;
+       }}};
+  const auto total = [&](const Recipe& changed) {
+    const std::uint64_t bytes =
+        estimate_memory(config, changed, dtype, row_of(changed.step_scheduler.local_batch_size), {},
+                        target)
+            .total();
+    return cat(" (", io::human_bytes(bytes), bytes <= available ? ", fits" : "", ")");
+  };
+  std::string text;
+  int count = 0;
+  Recipe all = recipe;
+  for (const Change& change : changes) {
+    if (!change.helps) continue;
+    Recipe one = recipe;
+    change.make(one);
+    change.make(all);
+    text += cat(count++ > 0 ? ", " : "", change.key, total(one));
+  }
+  if (count > 1) text += cat(", all of these", total(all));
+  return text;
 }
 
 std::uint64_t available_memory(Device device) {

@@ -1,7 +1,9 @@
 #pragma once
 // What a run takes in memory, from a dry run on the meta device: no weights are needed.
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "models/glm_config.h"
 #include "tensor/tensor.h"
@@ -32,6 +34,13 @@ struct RankShares {
 // scratch sizes count.
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                                const SampleRow& row, const RankShares& shares, Device target);
+
+// Which keys of the recipe would lower what one rank needs, each with the total it leads to and
+// whether `available` bytes hold it: "optimizer.master_weights: bf16_stochastic (139.7 GB, fits)".
+// row_of: the largest row of so many packs.
+std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
+                          const std::function<SampleRow(std::int64_t)>& row_of, Device target,
+                          std::uint64_t available);
 
 // Bytes a run can still take on a device now; the largest number where the system does not say.
 std::uint64_t available_memory(Device device);

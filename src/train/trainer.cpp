@@ -120,18 +120,23 @@ class Run {
   }
 
   // Says before anything is allocated that a run does not fit, and what would make it fit.
-  void check_memory() const {
+  void check_memory() {
     const SampleRow row = largest_row();
     const MemoryEstimate e = estimate_memory(config_, recipe_, dtype_, row, {}, options_.device);
     const std::uint64_t available = available_memory(options_.device);
+    planned_bytes_ = e.total();
+    free_bytes_ = available;
     if (e.total() <= available) return;
-    const std::string text = cat(
-        "not enough memory: ", io::human_bytes(e.total()), " needed (", io::human_bytes(e.weights),
-        " weights, ", io::human_bytes(e.gradients), " gradients, ", io::human_bytes(e.optimizer),
-        " optimizer state, ", io::human_bytes(e.saved + e.scratch), " activations of a row of ",
-        row.ids.size(), " tokens), ", io::human_bytes(available), " available; set ",
-        "distributed.activation_checkpointing: true, a smaller step_scheduler.local_batch_size or ",
-        "packed_sequence.packed_sequence_size, or optimizer.master_weights: bf16_stochastic");
+    const std::string advice = memory_advice(
+        config_, recipe_, dtype_, [&](std::int64_t packs) { return row_of(packs); },
+        options_.device, available);
+    const std::string text =
+        cat("not enough memory: ", io::human_bytes(e.total()), " needed (",
+            io::human_bytes(e.weights), " weights, ", io::human_bytes(e.gradients), " gradients, ",
+            io::human_bytes(e.optimizer), " optimizer state, ",
+            io::human_bytes(e.saved + e.scratch), " activations of a row of ", row.ids.size(),
+            " tokens), ", io::human_bytes(available), " available; needs less: ", advice,
+            advice.empty() ? "" : ", ", "a smaller packed_sequence.packed_sequence_size");
     // The CPU's estimate of what is free is rough: other processes and the page cache share it.
     if (options_.device == Device::kCuda) fail_machine(text);
     log_warning(text);
@@ -253,11 +258,12 @@ class Run {
     return ExitCode::kOk;
   }
 
+  SampleRow largest_row() const { return row_of(recipe_.step_scheduler.local_batch_size); }
+
   // The longest packs, filled with the longest documents.
-  SampleRow largest_row() const {
+  SampleRow row_of(std::int64_t local_batch_size) const {
     const std::int64_t tokens = std::max<std::int64_t>(1, source_->max_tokens());
-    const std::int64_t packs =
-        std::min(recipe_.step_scheduler.local_batch_size, source_->size().value_or(kLongestRow));
+    const std::int64_t packs = std::min(local_batch_size, source_->size().value_or(kLongestRow));
     if (packs > kLongestRow / tokens)
       fail(cat("a row of ", packs, " packs of ", tokens, " tokens is longer than ", kLongestRow,
                " tokens: use a smaller step_scheduler.local_batch_size or shorter samples"));
@@ -300,7 +306,11 @@ class Run {
         .lr_schedule = *schedule_,
         .recipe = recipe_,
         .stop_signal = options_.stop_signal,
-        .on_step = [&](const StepResult& r) { log.write(r, progress); },
+        .on_step =
+            [&](const StepResult& r) {
+              log.write(r, progress);
+              report_device_memory();
+            },
         .on_validation = [&](const ValidationResult& v) { log.write(v); },
         .on_message = [](const std::string& text) { log_warning(text); },
         .count_flops =
@@ -318,6 +328,15 @@ class Run {
                           ? "; a checkpoint is written, the same command goes on"
                           : "; checkpoint.enabled is false, nothing is saved"));
     return code;
+  }
+
+  // Once: whether the device's own count agrees with what was planned before the run.
+  void report_device_memory() {
+    if (options_.device != Device::kCuda || planned_bytes_ == 0) return;
+    log_info(cat("GPU memory: ", io::human_bytes(free_bytes_ - cuda_device_info(0).free_bytes),
+                 " in use, ", io::human_bytes(planned_bytes_), " planned, ",
+                 io::human_bytes(free_bytes_), " were free"));
+    planned_bytes_ = 0;
   }
 
   void save(const TrainingPosition& at, std::int64_t epoch, const StepResult& step,
@@ -395,6 +414,7 @@ class Run {
   std::unique_ptr<MetricsLog> metrics_;
   TrainingPosition at_;
   bool resumed_ = false;
+  std::uint64_t planned_bytes_ = 0, free_bytes_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cat.h"
+#include "io/files.h"
 #include "models/glm_moe_dsa.h"
 #include "support/tiny_model.h"
 #include "train/engine.h"
@@ -36,6 +38,34 @@ TEST(MemoryEstimate, DocumentsOfALargestRowStayWithinPacksAndTheirLength) {
   EXPECT_EQ(SampleRow(2, 5).cu_seqlens, (std::vector<std::int32_t>{0, 5, 10}));
   EXPECT_EQ(SampleRow(1, 4, 9).cu_seqlens, (std::vector<std::int32_t>{0, 4}));
   EXPECT_EQ(SampleRow(2, 7, 3).ids.size(), 14U);
+}
+
+TEST(MemoryEstimate, AdviceNamesTheKeysThatWouldHelpAndWhatTheyLeadTo) {
+  const models::GlmConfig config = test::tiny_config();
+  Recipe recipe;
+  recipe.step_scheduler.local_batch_size = 4;
+  const auto row_of = [](std::int64_t packs) { return SampleRow(packs, 64); };
+  const auto advice = [&](std::uint64_t available) {
+    return memory_advice(config, recipe, DType::kBF16, row_of, Device::kCpu, available);
+  };
+  const std::uint64_t now =
+      estimate_memory(config, recipe, DType::kBF16, row_of(4), {}, Device::kCpu).total();
+  Recipe low = recipe;
+  low.optimizer.master_weights = MasterWeights::kBf16;
+  low.optimizer.exp_avg_dtype = low.optimizer.exp_avg_sq_dtype = DType::kBF16;
+  const std::uint64_t less =
+      estimate_memory(config, low, DType::kBF16, row_of(4), {}, Device::kCpu).total();
+  ASSERT_LT(less, now);
+  const std::string key = "optimizer.master_weights: bf16_stochastic (";
+  EXPECT_NE(advice(less).find(cat(key, io::human_bytes(less), ", fits)")), std::string::npos)
+      << advice(less);
+  EXPECT_NE(advice(0).find(cat(key, io::human_bytes(less), ")")), std::string::npos) << advice(0);
+  EXPECT_NE(advice(0).find("step_scheduler.local_batch_size: 1"), std::string::npos);
+  EXPECT_NE(advice(0).find("all of these"), std::string::npos);
+  recipe = low;
+  recipe.step_scheduler.local_batch_size = 1;
+  recipe.distributed.activation_checkpointing = ActivationCheckpointing::kFull;
+  EXPECT_EQ(advice(0), "");
 }
 
 TEST(MemoryEstimate, AvailableMemoryIsPlausible) {
