@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,8 +85,12 @@ class Stage {
       ids[t] = static_cast<std::int32_t>(t * 7919 % static_cast<std::size_t>(settings.vocab));
     for (std::int64_t d = 0; d <= settings.documents; ++d)
       cu.push_back(static_cast<std::int32_t>(settings.tokens * d / settings.documents));
-    row = nn::RowBuilder::build(ctx, saved, ids, ids, cu, settings.vocab, {.index_topk = 2048},
-                                host_);
+    layout_.emplace(ids, ids, cu, settings.vocab, nn::AttentionSettings{.index_topk = 2048});
+    const auto count = static_cast<std::int64_t>(layout_->numbers().size());
+    const Tensor numbers = saved.make({count}, DType::kI32);
+    copy_bytes(numbers, Tensor::dense(const_cast<std::int32_t*>(layout_->numbers().data()), {count},
+                                      DType::kI32, Device::kCpu));
+    row = layout_->place(numbers);
   }
   Tensor random(Arena& arena, Shape shape, DType dtype, double deviation) {
     const Tensor t = arena.make(shape, dtype);
@@ -100,7 +104,7 @@ class Stage {
   nn::PackedRow row;
 
  private:
-  std::vector<std::int32_t> host_;
+  std::optional<nn::RowLayout> layout_;
   std::uint64_t key_ = 0;
 };
 
@@ -180,7 +184,7 @@ void bench_layer(models::GlmConfig config, const Settings& s, bool shared) {
     first.forward(ctx, y, x, stage.row, decisions, {}, nullptr);
   }
   const auto forward = [&](nn::DecoderLayer::Saved& saved) {
-    layer.forward(ctx, y, x, stage.row, decisions, {}, &saved);
+    layer.forward(ctx, y, x, stage.row, decisions, {.keep = nn::Keep::kAll}, &saved);
   };
   const Times only = measure(*stage.device, [&] {
     const Scope scope(stage.saved);

@@ -21,6 +21,7 @@
 #include "train/engine.h"
 #include "train/memory_estimate.h"
 #include "train/optimizer.h"
+#include "train/pass_options.h"
 
 namespace {
 
@@ -92,9 +93,8 @@ int run(int argc, char** argv) {
   std::vector<std::int32_t> cu{0};
   for (int d = 1; d <= row_documents; ++d)
     cu.push_back(static_cast<std::int32_t>(std::int64_t{row_tokens} * d / row_documents));
-  models::PassOptions options{.backward = true, .grad_scale = 1.0 / (packs * tokens)};
-  if (args["recompute"] == "selective") options.recompute = models::Recompute::kSelective;
-  if (args["recompute"] == "1") options.recompute = models::Recompute::kFull;
+  models::PassOptions options = train::training_pass(recipe);
+  options.grad_scale = 1.0 / (packs * tokens);
   std::vector<double> pass, whole;
   for (int step = 0; step < number("steps"); ++step) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(row_tokens)), labels(ids.size());

@@ -67,6 +67,11 @@ std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe,
     void (*make)(Recipe&);
   };
   const Change changes[] = {
+      {"distributed.activation_checkpointing: selective",
+       recipe.distributed.activation_checkpointing == ActivationCheckpointing::kOff,
+       [](Recipe& r) {
+         r.distributed.activation_checkpointing = ActivationCheckpointing::kSelective;
+       }},
       {"distributed.activation_checkpointing: true",
        recipe.distributed.activation_checkpointing != ActivationCheckpointing::kFull,
        [](Recipe& r) { r.distributed.activation_checkpointing = ActivationCheckpointing::kFull; }},
