@@ -5,6 +5,7 @@
 #include "apps/hub.h"
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "models/known_configs.h"
 
 namespace glmtune::apps {
@@ -40,23 +41,13 @@ bool is_path(const std::string& text) {
   return !io::is_hub_id(text);
 }
 
-std::string size_text(std::uintmax_t bytes) {
-  char buffer[32];
-  if (bytes < 1000000) {
-    std::snprintf(buffer, sizeof buffer, "%.1f kB", static_cast<double>(bytes) / 1e3);
-  } else {
-    std::snprintf(buffer, sizeof buffer, "%.1f MB", static_cast<double>(bytes) / 1e6);
-  }
-  return buffer;
-}
-
 // "12.3 MB" of a file, "12.3 MB in 4 files" of a folder.
 std::string local_size(const std::string& path, const std::string& key) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     const std::uintmax_t bytes = fs::file_size(path, error);
     if (error) fail(cat(key, ": ", path, ": ", error.message(), "; expected a file or a folder"));
-    return size_text(bytes);
+    return io::human_bytes(bytes);
   }
   std::uintmax_t bytes = 0;
   std::size_t files = 0;
@@ -71,7 +62,7 @@ std::string local_size(const std::string& path, const std::string& key) {
     ++files;
   }
   if (error && files == 0) fail(cat(key, ": ", path, ": cannot be listed: ", error.message()));
-  return cat(size_text(bytes), " in ", files, " files");
+  return cat(io::human_bytes(bytes), " in ", files, " files");
 }
 
 std::string found_text(const std::string& source, const std::string& key) {

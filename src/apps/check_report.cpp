@@ -3,20 +3,10 @@
 #include <algorithm>
 
 #include "base/cat.h"
+#include "base/format.h"
 
 namespace glmtune::apps {
 namespace {
-
-// 1234567 as "1,234,567".
-std::string grouped(std::int64_t n) {
-  const std::string digits = std::to_string(n);
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
-}
 
 std::string gib(std::uint64_t bytes) {
   char buffer[32];

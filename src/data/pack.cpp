@@ -7,6 +7,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace glmtune::data {
 
@@ -71,16 +72,6 @@ std::int64_t DataSummary::dropped_rows() const {
 }
 
 namespace {
-
-std::string grouped(std::int64_t n) {
-  const std::string digits = std::to_string(n);
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
-}
 
 std::string percent(std::int64_t part, std::int64_t whole) {
   std::ostringstream out;

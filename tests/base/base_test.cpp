@@ -1,12 +1,14 @@
 // Errors, message building and exit codes.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/format.h"
 
 namespace glmtune {
 namespace {
@@ -26,6 +28,16 @@ TEST(Cat, WritesNumbersTheSameInEveryLocaleOfTheProgram) {
 TEST(Cat, LeavesNoFormatBehindForTheNextMessage) {
   EXPECT_EQ(cat(std::hex, 255), "ff");
   EXPECT_EQ(cat(255), "255");
+}
+
+TEST(Grouped, PutsACommaBetweenGroupsOfThreeDigits) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(743377019904), "743,377,019,904");
+  EXPECT_EQ(grouped(-999), "-999");
+  EXPECT_EQ(grouped(-1000), "-1,000");
+  EXPECT_EQ(grouped(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
 }
 
 template <class E>
