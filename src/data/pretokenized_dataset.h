@@ -1,11 +1,7 @@
 #pragma once
-// glmtune.PretokenizedDataset: token ids from a safetensors reference file, whose rows come in
-// order and repeat without end. The file holds
-//   input_ids        [B, S] or [T], integers
-//   labels           same shape, Hugging Face convention (not shifted; -100 is ignored), or
-//   shifted_labels   same shape, already shifted; one of the two
-//   cu_seqlens       [documents + 1], optional, for one row: the row is a pack of these documents
-// Other tensors (logits, gradients) are left alone.
+// glmtune.PretokenizedDataset: token ids from a safetensors reference file (reference_rows.h),
+// whose rows come in order and repeat without end. One of labels and shifted_labels must be there;
+// cu_seqlens makes a single row a pack. Other tensors (logits, gradients) are left alone.
 #include <string>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pack.h"
 #include "io/safetensors.h"
 #include "train/engine.h"
 
@@ -18,9 +19,9 @@ class Reference {
   explicit Reference(const std::string& path);
 
   // All rows as one packed row: [B, S] becomes B documents, [T] one, or what cu_seqlens says.
-  RowInput row() const { return {ids_, labels_, cu_seqlens_}; }
-  std::int64_t tokens() const { return static_cast<std::int64_t>(ids_.size()); }
-  std::int64_t label_tokens() const { return label_tokens_; }
+  RowInput row() const { return {rows_.ids, rows_.labels, rows_.bounds}; }
+  std::int64_t tokens() const { return rows_.tokens(); }
+  std::int64_t label_tokens() const { return rows_.label_tokens(); }
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   // Values as doubles; throws when the element count is another.
@@ -39,11 +40,8 @@ class Reference {
   std::vector<std::string> names(const std::string& prefix) const;
 
  private:
-  std::vector<std::int32_t> integers(const std::string& name) const;
-
   io::SafetensorsFile file_;
-  std::vector<std::int32_t> ids_, labels_, cu_seqlens_;
-  std::int64_t label_tokens_ = 0;
+  data::Pack rows_;
 };
 
 }  // namespace glmtune::train
