@@ -18,6 +18,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/crc32c.h"
 
 namespace glmtune::io {
 namespace {
@@ -129,6 +130,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::append(const void* data, std::size_t bytes) {
   const auto* in = static_cast<const char*>(data);
+  checksum_ = crc32c(data, bytes, checksum_);
   while (bytes > 0) {
     const ssize_t n = ::write(fd_, in, std::min(bytes, kLargestTransfer));
     if (n < 0 && errno == EINTR) continue;
@@ -161,16 +163,32 @@ void write_file(const std::string& path, std::string_view bytes) {
   file.commit();
 }
 
-void copy_file(const std::string& from, const std::string& to) {
-  const ReadFile in(from);
-  AtomicFile out(to);
-  std::vector<char> chunk(std::min<std::uint64_t>(in.size(), std::uint64_t{4} << 20U));
-  for (std::uint64_t at = 0; at < in.size(); at += chunk.size()) {
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), in.size() - at));
-    in.read(at, chunk.data(), n);
-    out.append(chunk.data(), n);
+namespace {
+
+// Calls f(bytes, count) for a file's contents, piece by piece.
+template <class F>
+void for_each_piece(const std::string& path, F&& f) {
+  const ReadFile in(path);
+  std::vector<char> piece(std::min<std::uint64_t>(in.size(), std::uint64_t{4} << 20U));
+  for (std::uint64_t at = 0; at < in.size(); at += piece.size()) {
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), in.size() - at));
+    in.read(at, piece.data(), n);
+    f(piece.data(), n);
   }
+}
+
+}  // namespace
+
+void copy_file(const std::string& from, const std::string& to) {
+  AtomicFile out(to);
+  for_each_piece(from, [&](const char* bytes, std::size_t n) { out.append(bytes, n); });
   out.commit();
+}
+
+std::uint32_t file_checksum(const std::string& path) {
+  std::uint32_t sum = 0;
+  for_each_piece(path, [&](const char* bytes, std::size_t n) { sum = crc32c(bytes, n, sum); });
+  return sum;
 }
 
 void sync_folder(const std::string& folder) {

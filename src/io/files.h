@@ -39,6 +39,7 @@ class AtomicFile {
   void append(const void* data, std::size_t bytes);
   void append(std::string_view text) { append(text.data(), text.size()); }
   std::uint64_t written() const { return written_; }
+  std::uint32_t checksum() const { return checksum_; }  // crc32c of what was appended
   void commit();
 
  private:
@@ -46,11 +47,14 @@ class AtomicFile {
   std::string temporary_;
   int fd_ = -1;
   std::uint64_t written_ = 0;
+  std::uint32_t checksum_ = 0;
 };
 
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);  // atomic
 void copy_file(const std::string& from, const std::string& to);    // atomic, bytes only
+
+std::uint32_t file_checksum(const std::string& path);  // crc32c of its bytes
 
 // Makes names created, renamed or removed in a folder durable.
 void sync_folder(const std::string& folder);

@@ -67,7 +67,7 @@ class SafetensorsWriter {
   void append(const void* data, std::size_t bytes);
   // A contiguous tensor of CPU or CUDA memory, in its own dtype.
   void append(Tensor t, void* stream = nullptr);
-  void finish();
+  std::uint32_t finish();  // gives the file's crc32c
   std::uint64_t file_bytes() const { return header_bytes_ + data_bytes_; }
 
  private:

@@ -83,14 +83,16 @@ void SafetensorsWriter::append(Tensor t, void* stream) {
   }
 }
 
-void SafetensorsWriter::finish() {
+std::uint32_t SafetensorsWriter::finish() {
   check(file_ != nullptr, "finish called twice");
   if (file_->written() != file_bytes()) {
     fail(cat("only ", file_->written() - header_bytes_, " of the ", data_bytes_,
              " declared bytes were appended"));
   }
   file_->commit();
+  const std::uint32_t checksum = file_->checksum();
   file_.reset();
+  return checksum;
 }
 
 }  // namespace glmtune::io

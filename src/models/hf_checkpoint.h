@@ -29,6 +29,7 @@ struct SaveOptions {
 struct SaveReport {
   std::vector<std::string> changes;       // what differs from the source by intent, in words
   std::vector<std::string> weight_files;  // names in the new folder
+  std::vector<std::uint32_t> checksums;   // crc32c of each of these files
   std::vector<std::string> copied_files;  // tokenizer, template, ...
   std::uint64_t bytes = 0;                // of tensor data
   std::int64_t tensors = 0;

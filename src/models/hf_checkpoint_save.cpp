@@ -162,7 +162,7 @@ class Saver {
         fail(cat(path, ": tensor ", out[i].name, ": ", e.what()));
       }
     }
-    writer.finish();
+    report.checksums.push_back(writer.finish());
   }
 
   std::int64_t dropped_scales() const { return dropped_scales_; }

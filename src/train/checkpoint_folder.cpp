@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
-#include "io/json.h"
 
 namespace glmtune::train {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kIncomplete = ".incomplete";
-constexpr const char* kManifest = "manifest.json";
+// In front of the name of a folder that is being removed.
+constexpr std::string_view kRemoving = ".removing-";
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t n = 0;
@@ -35,51 +36,41 @@ std::optional<StepFolder> parse(const fs::path& path) {
   return StepFolder{.epoch = *epoch, .step = *step, .path = path.string()};
 }
 
-// What of a published folder is not as its manifest says; empty when all of it is there.
-std::string damage(const std::string& folder) {
-  const std::string path = (fs::path(folder) / kManifest).string();
-  try {
-    const io::Value manifest = io::read_json_file(path);
-    const io::Value* files = manifest.is_object() ? manifest.find("files") : nullptr;
-    if (files == nullptr) return "manifest.json lists no files";
-    for (const io::Value& file : files->as_array()) {
-      const io::Value *name = file.find("name"), *bytes = file.find("bytes");
-      if (name == nullptr || bytes == nullptr) return "manifest.json is damaged";
-      std::error_code ec;
-      const auto size = fs::file_size(fs::path(folder) / name->as_string(), ec);
-      if (ec) return cat(name->as_string(), " is missing");
-      if (static_cast<std::int64_t>(size) != bytes->as_int())
-        return cat(name->as_string(), " has ", size, " bytes instead of ", bytes->as_int());
-    }
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
 bool is_published(const fs::path& path) {
   std::error_code ec;
   return fs::is_directory(path, ec) && !fs::exists(path / kIncomplete, ec) &&
-         fs::exists(path / kManifest, ec);
+         fs::exists(path / kManifestName, ec);
 }
 
-// Every regular file below the folder with its size: what a reader checks first.
-void write_manifest(const fs::path& folder, std::int64_t epoch, std::int64_t step) {
-  io::Value::Array files;
-  std::vector<fs::path> paths;
+// In one step: at no moment does the folder hold anything without its mark.
+void mark_incomplete(const fs::path& folder) {
+  const std::string mark = (folder / kIncomplete).string();
+  if (!std::ofstream(mark))
+    fail(cat(mark, ": cannot be created; choose a folder that can be written"));
+  io::sync_folder(folder.string());
+}
+
+// Names of subfolders must be durable before the folder is published.
+void sync_subfolders(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file() && entry.path().filename() != kIncomplete)
-      paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  for (const fs::path& p : paths)
-    files.push_back(io::Value::Object{{"name", fs::relative(p, folder).string()},
-                                      {"bytes", static_cast<std::int64_t>(fs::file_size(p))}});
-  const io::Value manifest(io::Value::Object{{"format", "glmtune checkpoint 1"},
-                                             {"epoch", epoch},
-                                             {"step", step},
-                                             {"world_size", 1},
-                                             {"files", std::move(files)}});
-  io::write_file((folder / kManifest).string(), io::to_json(manifest, {.indent = 2}) + "\n");
+    if (entry.is_directory()) io::sync_folder(entry.path().string());
+}
+
+std::vector<StepFolder> by_step(std::vector<StepFolder> folders) {
+  std::sort(folders.begin(), folders.end(), [](const StepFolder& a, const StepFolder& b) {
+    return std::pair(a.step, a.epoch) < std::pair(b.step, b.epoch);
+  });
+  return folders;
+}
+
+// A step folder that a save of this program left unfinished.
+bool is_leftover(const fs::path& path) {
+  std::error_code ec;
+  return parse(path) && !fs::is_symlink(path, ec) && fs::exists(path / kIncomplete, ec);
+}
+
+std::string usable_in_part(const std::string& folder, const std::string& damage) {
+  return cat(folder, ": ", damage, "; training goes on from its state, but do not use that file");
 }
 
 [[noreturn]] void fail_create(const std::string& path, const std::error_code& ec) {
@@ -96,7 +87,7 @@ void CheckpointFolder::create() const {
 }
 
 StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
-                                  const std::function<void(const std::string&)>& write) const {
+                                  const std::function<Checksums(const std::string&)>& write) const {
   create();
   const fs::path path = fs::path(root_) / cat("epoch_", epoch, "_step_", step);
   std::error_code ec;
@@ -110,10 +101,11 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   fs::create_directories(path, ec);
   if (ec) fail_create(path.string(), ec);
   try {
-    io::write_file((path / kIncomplete).string(), "");
+    mark_incomplete(path);
     io::sync_folder(root_);
-    write(path.string());
-    write_manifest(path, epoch, step);
+    const Checksums known = write(path.string());
+    sync_subfolders(path);
+    write_manifest(path.string(), epoch, step, known, kIncomplete);
     fs::remove(path / kIncomplete);
     io::sync_folder(path.string());
     io::sync_folder(root_);
@@ -126,6 +118,37 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   return folder;
 }
 
+std::vector<std::string> CheckpointFolder::remove_leftovers() const {
+  std::vector<fs::path> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(root_, ec)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_link = name.starts_with(".LATEST") || name.starts_with(".LOWEST_VAL");
+    if (name.starts_with(kRemoving) || is_leftover(entry.path()) ||
+        (is_link && name.find(".tmp-") != std::string::npos))
+      found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> removed;
+  for (const fs::path& path : found) {
+    fs::remove_all(path, ec);
+    if (!ec) removed.push_back(path.string());
+  }
+  return removed;
+}
+
+std::vector<StepFolder> CheckpointFolder::occupied() const {
+  std::vector<StepFolder> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(root_, ec)) {
+    const auto folder = parse(entry.path());
+    if (!folder || entry.is_symlink() || is_leftover(entry.path())) continue;
+    if (!fs::is_directory(entry.path(), ec) || !fs::is_empty(entry.path(), ec))
+      found.push_back(*folder);
+  }
+  return by_step(std::move(found));
+}
+
 std::vector<StepFolder> CheckpointFolder::published() const {
   std::vector<StepFolder> found;
   std::error_code ec;
@@ -133,10 +156,7 @@ std::vector<StepFolder> CheckpointFolder::published() const {
     const auto folder = parse(entry.path());
     if (folder && !entry.is_symlink() && is_published(entry.path())) found.push_back(*folder);
   }
-  std::sort(found.begin(), found.end(), [](const StepFolder& a, const StepFolder& b) {
-    return std::pair(a.step, a.epoch) < std::pair(b.step, b.epoch);
-  });
-  return found;
+  return by_step(std::move(found));
 }
 
 std::optional<StepFolder> CheckpointFolder::pointed_at(const std::string& link) const {
@@ -160,6 +180,9 @@ void CheckpointFolder::point(const std::string& link, const StepFolder& folder) 
 
 std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_from,
                                                     std::string* note) const {
+  const auto add_note = [&](const std::string& text) {
+    if (note != nullptr) *note += cat(note->empty() ? "" : "\n", text);
+  };
   if (restore_from.empty() || restore_from == "LATEST" || restore_from == "LOWEST_VAL") {
     // The newest whole one: a crash after publishing may have left LATEST behind it.
     std::vector<StepFolder> candidates = published();
@@ -170,15 +193,16 @@ std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_f
     }
     std::optional<StepFolder> folder;
     for (auto it = candidates.rbegin(); it != candidates.rend() && !folder; ++it) {
-      const std::string problem = damage(it->path);
-      if (problem.empty())
-        folder = *it;
-      else if (note != nullptr)
-        *note = cat(it->path, " is left out, ", problem);
+      const ManifestDamage damage = check_manifest(it->path);
+      if (damage.state.empty()) folder = *it;
+      if (!damage.state.empty())
+        add_note(cat(it->path, " is left out, ", damage.state));
+      else if (!damage.others.empty())
+        add_note(usable_in_part(it->path, damage.others));
     }
-    if (!folder && !restore_from.empty() && note != nullptr)
-      *note = cat("checkpoint.restore_from: ", restore_from, ": no complete checkpoint in ", root_,
-                  "; starting from the base model");
+    if (!folder && !restore_from.empty())
+      add_note(cat("checkpoint.restore_from: ", restore_from, ": no complete checkpoint in ", root_,
+                   "; starting from the base model"));
     return folder;
   }
   std::error_code ec;
@@ -191,8 +215,11 @@ std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_f
     fail(cat("checkpoint.restore_from: ", path.string(), " is ",
              fs::exists(path / kIncomplete, ec) ? "incomplete (its save was interrupted)"
                                                 : "not a glmtune checkpoint (no manifest.json)"));
-  if (const std::string problem = damage(path.string()); !problem.empty())
-    fail(cat("checkpoint.restore_from: ", path.string(), " is damaged: ", problem));
+  const ManifestDamage damage = check_manifest(path.string());
+  if (!damage.state.empty())
+    fail(cat("checkpoint.restore_from: ", path.string(), " is damaged: ", damage.state,
+             "; name another checkpoint"));
+  if (!damage.others.empty()) add_note(usable_in_part(path.string(), damage.others));
   const auto folder = parse(fs::canonical(path, ec));
   return folder ? *folder : StepFolder{.path = path.string()};
 }
@@ -208,10 +235,13 @@ std::vector<std::string> CheckpointFolder::retain(std::int64_t keep) const {
     }
     if (linked) continue;
     std::error_code ec;
-    // Without its manifest a folder that is removed only in part is no checkpoint.
-    fs::remove(fs::path(all[i].path) / kManifest, ec);
-    fs::remove_all(all[i].path, ec);
-    if (!ec) removed.push_back(all[i].path);
+    // Under another name a folder that is removed only in part is no checkpoint, and is found.
+    const fs::path path = all[i].path;
+    const fs::path removing = fs::path(root_) / cat(kRemoving, path.filename().string());
+    fs::rename(path, removing, ec);
+    if (ec) continue;
+    fs::remove_all(removing, ec);
+    removed.push_back(path.string());
   }
   return removed;
 }

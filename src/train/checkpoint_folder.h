@@ -1,14 +1,15 @@
 #pragma once
 // The folder a run saves to: <checkpoint_dir>/epoch_E_step_S/, LATEST, LOWEST_VAL. A step's folder
-// holds
-// `.incomplete` from its first moment until everything in it is durable and its manifest.json is
-// written; readers ignore such a folder, the next save removes it. A published folder is never
-// overwritten.
+// holds `.incomplete` from its first moment until everything in it is durable and its manifest.json
+// is written; readers ignore such a folder, and the next start or save removes it. A published
+// folder is never overwritten.
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "train/checkpoint_manifest.h"
 
 namespace glmtune::train {
 
@@ -26,11 +27,16 @@ class CheckpointFolder {
   const std::string& root() const { return root_; }
 
   // Writes epoch_E_step_S through `write(folder)`, publishes it and points LATEST at it. An
-  // existing published folder of that name is an error. When `write` throws, what it wrote is
-  // removed.
+  // existing published folder of that name is an error. `write` returns the checksums it knows; the
+  // manifest reads the other files. When it throws, what it wrote is removed.
   StepFolder save(std::int64_t epoch, std::int64_t step,
-                  const std::function<void(const std::string&)>& write) const;
+                  const std::function<Checksums(const std::string&)>& write) const;
 
+  // Removes what an interrupted save or removal left behind, and returns its paths.
+  std::vector<std::string> remove_leftovers() const;
+
+  // Step folders that a save could not use: published ones and those that others made; by step.
+  std::vector<StepFolder> occupied() const;
   // Published folders, by step.
   std::vector<StepFolder> published() const;
   // What a link names, when it names a published folder.
@@ -38,8 +44,9 @@ class CheckpointFolder {
   void point(const std::string& link, const StepFolder& folder) const;
 
   // The folder a recipe's restore_from means. "": LATEST, else the highest step, else none.
-  // "LATEST", "LOWEST_VAL": none with a warning text in *note when there is nothing; a name below
-  // the root or a path: an error when it is missing or incomplete.
+  // "LATEST", "LOWEST_VAL": none when there is nothing; a name below the root or a path: an error
+  // when it is missing, incomplete or damaged. The state of the folder that is returned has the
+  // sizes and checksums of its manifest. What a user should know is added to *note, a line each.
   std::optional<StepFolder> resolve(const std::string& restore_from, std::string* note) const;
 
   // Removes published folders but the `keep` with the highest steps and those a link names; returns

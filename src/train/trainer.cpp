@@ -29,6 +29,9 @@ namespace fs = std::filesystem;
 // Longer than any row that fits a memory; rows are indexed with 32 bits.
 constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
 
+// The Hugging Face folder of a step folder.
+constexpr const char* kExport = "model/consolidated";
+
 std::vector<nn::Parameter*> all_parameters(models::CausalLm& model) {
   std::vector<nn::Parameter*> list;
   model.visit_parameters([&](nn::Parameter& p) { list.push_back(&p); });
@@ -181,6 +184,8 @@ class Run {
     at_.data_fingerprint = source_->fingerprint();
     at_.model_signature = model_signature(engine_->model(), engine_->context().stream);
     if (!recipe_.checkpoint.enabled) return;
+    for (const std::string& path : folder_.remove_leftovers())
+      log_info(cat("removed what an interrupted run left: ", path));
     std::string note;
     const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);
     if (!note.empty()) log_warning(note);
@@ -232,10 +237,10 @@ class Run {
   // A published folder is never overwritten: said now, not when the first save comes to it.
   void check_folder_is_free() const {
     if (!recipe_.checkpoint.enabled) return;
-    for (const StepFolder& f : folder_.published())
+    for (const StepFolder& f : folder_.occupied())
       if (f.step >= at_.next_step && f.step < scheduler_->total_steps() &&
           scheduler_->saves_checkpoint(f.step) && scheduler_->epoch_of(f.step) == f.epoch)
-        fail(cat(f.path, " is a checkpoint of another run, and this one would save step ", f.step,
+        fail(cat(f.path, " is not of this run, and this one would save step ", f.step,
                  " there too; choose another checkpoint.checkpoint_dir, remove it, or name it in ",
                  "checkpoint.restore_from"));
   }
@@ -361,9 +366,13 @@ class Run {
         epoch, std::max<std::int64_t>(0, at.next_step - 1), [&](const std::string& folder) {
           io::write_file(folder + "/config.yaml", recipe_.yaml);
           io::write_file(folder + "/losses.json", losses_json(step, validation));
-          if (consolidated) report = export_model(folder + "/model/consolidated");
-          save_state(folder, position, engine_->model(), *optimizer_, engine_->context().stream,
-                     byte_progress("Saving the training state"));
+          if (consolidated) report = export_model(cat(folder, "/", kExport));
+          Checksums sums =
+              save_state(folder, position, engine_->model(), *optimizer_, engine_->context().stream,
+                         byte_progress("Saving the training state"));
+          for (std::size_t i = 0; i < report.weight_files.size(); ++i)
+            sums[cat(kExport, "/", report.weight_files[i])] = report.checksums[i];
+          return sums;
         });
     at_.has_val_loss = position.has_val_loss;
     at_.lowest_val_loss = position.lowest_val_loss;
@@ -371,7 +380,7 @@ class Run {
     log_info(cat("checkpoint: ", saved.path));
     for (const std::string& change : report.changes) log_info(cat("export: ", change));
     if (consolidated)
-      log_info(cat("Hugging Face folder: ", saved.path, "/model/consolidated (",
+      log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
                    io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
     if (settings.max_recent_checkpoints)
       for (const std::string& path : folder_.retain(*settings.max_recent_checkpoints))

@@ -14,10 +14,11 @@ namespace glmtune::train {
 namespace {
 
 constexpr std::string_view kRouterBias = "e_score_correction_bias";
+constexpr const char* kTensorsName = "state.safetensors";
 constexpr const char* kFormat = "glmtune training state 1";
 
 std::string tensors_path(const std::string& folder) {
-  return folder + "/state.safetensors";
+  return cat(folder, "/", kTensorsName);
 }
 std::string position_path(const std::string& folder) {
   return folder + "/state.json";
@@ -84,9 +85,9 @@ std::string model_signature(models::CausalLm& model, void* stream) {
   return cat(std::hex, hash.value());
 }
 
-void save_state(const std::string& folder, const TrainingPosition& position,
-                models::CausalLm& model, Optimizer& optimizer, void* stream,
-                const models::ByteCount& progress) {
+Checksums save_state(const std::string& folder, const TrainingPosition& position,
+                     models::CausalLm& model, Optimizer& optimizer, void* stream,
+                     const models::ByteCount& progress) {
   const auto tensors = state_tensors(model, optimizer);
   std::vector<io::TensorInfo> infos;
   for (const auto& [name, t] : tensors)
@@ -98,7 +99,7 @@ void save_state(const std::string& folder, const TrainingPosition& position,
     writer.append(t, stream);
     counter.add(t);
   }
-  writer.finish();
+  const std::uint32_t checksum = writer.finish();
 
   io::Value state(io::Value::Object{
       {"format", kFormat},
@@ -112,6 +113,7 @@ void save_state(const std::string& folder, const TrainingPosition& position,
       {"lowest_val_loss",
        position.has_val_loss ? io::Value(position.lowest_val_loss) : io::Value()}});
   io::write_file(position_path(folder), io::to_json(state, {.indent = 2}) + "\n");
+  return {{kTensorsName, checksum}};
 }
 
 TrainingPosition read_position(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include "data/pack_sampler.h"
 #include "models/causal_lm.h"
 #include "models/hf_checkpoint.h"
+#include "train/checkpoint_manifest.h"
 #include "train/optimizer.h"
 
 namespace glmtune::train {
@@ -26,10 +27,10 @@ struct TrainingPosition {
 std::string model_signature(models::CausalLm& model, void* stream);
 
 // Writes <folder>/state.json and state.safetensors: all parameters that training can change, then
-// the optimizer's tensors.
-void save_state(const std::string& folder, const TrainingPosition& position,
-                models::CausalLm& model, Optimizer& optimizer, void* stream,
-                const models::ByteCount& progress = {});
+// the optimizer's tensors. Returns the checksum of the latter.
+Checksums save_state(const std::string& folder, const TrainingPosition& position,
+                     models::CausalLm& model, Optimizer& optimizer, void* stream,
+                     const models::ByteCount& progress = {});
 
 TrainingPosition read_position(const std::string& folder);
 // Fills parameters and optimizer; an error names the first tensor that is missing or does not fit.

@@ -1,0 +1,28 @@
+#pragma once
+// manifest.json of a step folder: every file with its size and its crc32c, written last.
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace glmtune::train {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+// crc32c of files as they were handed to the disk, by path below the step folder.
+using Checksums = std::map<std::string, std::uint32_t>;
+
+// Lists every regular file below `folder` but `except`. Files that `known` does not have are read
+// again for their checksum.
+void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
+                    const Checksums& known, const std::string& except);
+
+// What of a step folder is not as its manifest says, with file, found and expected; "" when all is.
+struct ManifestDamage {
+  std::string state;   // the manifest itself and the state.* files: the folder cannot be resumed
+  std::string others;  // anything else, such as the exported model: a resume does not read it
+};
+// Sizes first, then, where they are right, the contents against the checksums. A manifest without
+// checksums (of an early version) is checked for sizes only.
+ManifestDamage check_manifest(const std::string& folder);
+
+}  // namespace glmtune::train
