@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -23,5 +24,8 @@ void wait_without_spinning(char** argv) {
 
 int main(int argc, char** argv) {
   wait_without_spinning(argv);
+  // A file beyond the size a shell or a batch system allows is then an error of the write, with a
+  // message and the files in order, and not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   return glmtune::apps::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
 }
