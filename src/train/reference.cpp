@@ -36,7 +36,7 @@ Reference::Choices Reference::choices(const std::string& name) const {
       info.count() != tokens() * info.shape.back())
     fail(cat(file_.path(), ": ", name, " is ", info.shape_string(), "; expected [T, K] with the ",
              tokens(), " tokens of input_ids"));
-  return {.values = integers(name), .width = info.shape.back()};
+  return {.values = data::read_integers(file_, name), .width = info.shape.back()};
 }
 
 std::optional<double> Reference::loss() const {
