@@ -1,9 +1,14 @@
 #include "train/checkpoint_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -42,13 +47,36 @@ bool is_published(const fs::path& path) {
          fs::exists(path / kManifestName, ec);
 }
 
-// In one step: at no moment does the folder hold anything without its mark.
-void mark_incomplete(const fs::path& folder) {
-  const std::string mark = (folder / kIncomplete).string();
-  if (!std::ofstream(mark))
-    fail(cat(mark, ": cannot be created; choose a folder that can be written"));
-  io::sync_folder(folder.string());
-}
+// The mark of a folder that is being written, and a lock on it that the system lets go of when the
+// process ends: tells a save in progress from one that was interrupted.
+class Mark {
+ public:
+  explicit Mark(const fs::path& folder) : path_((folder / kIncomplete).string()) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd_ < 0)
+      fail(cat(path_, ": cannot be created: ", std::strerror(errno),
+               "; choose a folder that can be written"));
+    // A file system without locks is no reason not to save.
+    ::flock(fd_, LOCK_EX | LOCK_NB);
+    io::sync_folder(folder.string());
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  ~Mark() { ::close(fd_); }
+
+  // Another process, or another save of this one, is at work in the folder.
+  static bool is_held(const fs::path& folder) {
+    const int fd = ::open((folder / kIncomplete).c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    ::close(fd);
+    return held;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
 
 // Names of subfolders must be durable before the folder is published.
 void sync_subfolders(const fs::path& folder) {
@@ -63,8 +91,8 @@ std::vector<StepFolder> by_step(std::vector<StepFolder> folders) {
   return folders;
 }
 
-// A step folder that a save of this program left unfinished.
-bool is_leftover(const fs::path& path) {
+// A step folder that a save of this program has not finished.
+bool is_unfinished(const fs::path& path) {
   std::error_code ec;
   return parse(path) && !fs::is_symlink(path, ec) && fs::exists(path / kIncomplete, ec);
 }
@@ -94,6 +122,9 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   if (is_published(path))
     fail(cat(path.string(), " exists already and published checkpoints are never overwritten: ",
              "choose another checkpoint.checkpoint_dir, or remove it"));
+  if (Mark::is_held(path))
+    fail(cat(path.string(), " is being written by another process: give each run a ",
+             "checkpoint.checkpoint_dir of its own"));
   if (fs::exists(path / kIncomplete, ec)) fs::remove_all(path, ec);
   if (fs::exists(path, ec) && !fs::is_empty(path, ec))
     fail(cat(path.string(), " exists and was not written by glmtune: choose another ",
@@ -101,7 +132,7 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   fs::create_directories(path, ec);
   if (ec) fail_create(path.string(), ec);
   try {
-    mark_incomplete(path);
+    const Mark mark(path);
     io::sync_folder(root_);
     const Checksums known = write(path.string());
     sync_subfolders(path);
@@ -124,7 +155,8 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
   for (const auto& entry : fs::directory_iterator(root_, ec)) {
     const std::string name = entry.path().filename().string();
     const bool is_link = name.starts_with(".LATEST") || name.starts_with(".LOWEST_VAL");
-    if (name.starts_with(kRemoving) || is_leftover(entry.path()) ||
+    if (name.starts_with(kRemoving) ||
+        (is_unfinished(entry.path()) && !Mark::is_held(entry.path())) ||
         (is_link && name.find(".tmp-") != std::string::npos))
       found.push_back(entry.path());
   }
@@ -142,7 +174,7 @@ std::vector<StepFolder> CheckpointFolder::occupied() const {
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(root_, ec)) {
     const auto folder = parse(entry.path());
-    if (!folder || entry.is_symlink() || is_leftover(entry.path())) continue;
+    if (!folder || entry.is_symlink() || is_unfinished(entry.path())) continue;
     if (!fs::is_directory(entry.path(), ec) || !fs::is_empty(entry.path(), ec))
       found.push_back(*folder);
   }

@@ -159,6 +159,37 @@ std::pair<int, std::string> in_a_child(const std::function<void()>& body) {
   return {WEXITSTATUS(status), text};
 }
 
+TEST(CheckpointCrash, ASaveInProgressOfAnotherProcessIsLeftAlone) {
+  const WithOneCheckpoint w;
+  int begun[2], finish[2];
+  ASSERT_EQ(::pipe(begun) + ::pipe(finish), 0);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    w.folder.save(0, 9, [&](const std::string& path) {
+      (void)!::write(begun[1], "x", 1);
+      char go = 0;
+      (void)!::read(finish[0], &go, 1);
+      return write_step(path, 9);
+    });
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(begun[0], &byte, 1), 1);
+  EXPECT_TRUE(w.folder.remove_leftovers().empty());
+  try {
+    save(w.folder, 9);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("another process"), std::string::npos) << e.what();
+  }
+  ASSERT_EQ(::write(finish[1], "x", 1), 1);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {begun[0], begun[1], finish[0], finish[1]}) ::close(fd);
+  w.expect_whole(9);
+}
+
 TEST(CheckpointCrash, AFileBeyondTheLimitOfItsSizeLeavesTheEarlierCheckpoint) {
   const WithOneCheckpoint w;
   const auto [status, text] = in_a_child([&] {
