@@ -46,8 +46,8 @@ GLMTUNE_DECLARE_OP(CausalAttentionBackward);
 
 // Absorbed form over gathered keys: one shared key row [latent[j] | k_rope[j]], whose latent part
 // is the value too. T queries, S key rows, R = kv_lora_rank.
-//   score(t, j, h) = scale·(q_latent[t, h]·latent[j] + q_rope[t, h]·k_rope[j]),  j ∈ indices[t,
-//   :counts[t]] out_latent[t, h] = Σ_j softmax_j(score) latent[j];   lse[h, t]
+//   score(t, j, h) = scale·(q_latent[t, h]·latent[j] + q_rope[t, h]·k_rope[j])
+//   out_latent[t, h] = Σ_j softmax_j(score) latent[j],  j ∈ indices[t, :counts[t]];   lse[h, t]
 // q_latent [T, H, R], q_rope [T, H, Dr], latent [S, R], k_rope [S, Dr], indices I32 [T, K] (row
 // numbers of latent, ascending), counts I32 [T]. counts[t] = 0 gives 0 and lse −inf.
 struct SparseMla {

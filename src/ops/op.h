@@ -1,8 +1,8 @@
 #pragma once
 // How an op runs. An op is a struct of named operands with
-//   void check() const;                                  shapes and dtypes, with values in the
-//   message std::size_t workspace_bytes(Device) const;           optional: scratch it needs on that
-//   device
+//   void check() const;                         shapes and dtypes; the message names the operand
+//   std::size_t workspace_bytes(Device) const;  optional: bytes of scratch it needs on that device
+//
 // and, in its .cpp, `void run_cpu(const Op&, Tensor workspace)`, in its .cu
 // `void run_cuda(Context&, const Op&, Tensor workspace)`. A missing version is a link error that
 // names the op. Absent operands are written `.name = {}`; a forgotten one is a compile error.

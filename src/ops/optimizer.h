@@ -35,12 +35,12 @@ struct AdamItem {
   double lr_mult = 1, wd_mult = 1;
 };
 
-// g = grad · grad_scale[0]  [coupled: + weight_decay·p];  decoupled (AdamW): p −= lr·weight_decay·p
-// first m = β1 m + (1−β1) g;  v = β2 v + (1−β2) g²;  p −= lr · (m/(1−β1^step)) /
-// (sqrt(v/(1−β2^step)) + eps) as torch.optim.Adam / AdamW compute it, in at least fp32. grad_scale
-// F64 [1] or {}: 1; NaN: nothing changes. With a remainder (BF16 param) the update acts on an exact
-// fp32 master whose bits are (param.bits << 16) + sign-extended remainder: the parameter is the
-// master rounded to nearest (ties away from zero), the remainder what rounding took away.
+// g = grad·grad_scale[0]; coupled: g += weight_decay·p; decoupled (AdamW): p −= lr·weight_decay·p;
+// m = β1 m + (1−β1) g;  v = β2 v + (1−β2) g²;  p −= lr·(m/(1−β1^step)) / (√(v/(1−β2^step)) + eps)
+// as torch.optim.Adam and AdamW compute it, in at least fp32. grad_scale F64 [1] or {}: 1; NaN:
+// nothing changes. With a remainder (BF16 param) the update acts on an exact fp32 master of bits
+// (param.bits << 16) + sign-extended remainder: the parameter is the master rounded to nearest
+// (ties away from zero), the remainder what rounding took away.
 struct Adam {
   std::span<const AdamItem> items;
   Tensor grad_scale;

@@ -6,12 +6,12 @@
 namespace glmtune::ops {
 
 // scores = sigmoid(logits)                               wide [T, E]
-// choice = scores + bias, masked to the topk_group best of n_group groups (a group counts the sum
-// of its
-//          two best choices); expert_ids = K best, larger first, then lower index      I32 [T, K]
-// weights[t, j] = scaling · s_j / (Σ_j s_j + 1e-20), s = unbiased scores of the chosen
-// (norm_topk_prob
-//          false: without the division)                  wide [T, K]
+// choice = scores + bias, kept in the topk_group best of n_group groups (a group counts the sum of
+//          its two best choices)
+// expert_ids = the K best of choice, larger first, then lower index                    I32 [T, K]
+// weights[t, j] = scaling · s_j / (Σ_j s_j + 1e-20)      wide [T, K]
+//          s: unbiased scores of the chosen; norm_topk_prob false: without the division
+//
 // bias F32 [E] (e_score_correction_bias). replay: expert_ids is an input, nothing is chosen.
 struct RouterTopk {
   Tensor scores, expert_ids, weights, logits, bias;
