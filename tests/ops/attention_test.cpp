@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/indexer.h"
+#include "support/attention_operands.h"
 #include "support/gradcheck.h"
 #include "support/op_case.h"
 
@@ -33,7 +34,7 @@ struct Attention {
   explicit Attention(const Scenario& s)
       : o({.real = s.dtype, .values = s.dtype == DType::kF64 ? DType::kF32 : s.dtype, .pad = 3}),
         forward(make_forward(o, s)),
-        backward(make_backward(o, forward)) {}
+        backward(test::backward_of(o, forward)) {}
 
   void run_both() {
     run(test.ctx, forward);
@@ -65,22 +66,6 @@ struct Attention {
             .mask = s.masked ? o.integers("mask", {s.T, W}, DType::kU32, words) : Tensor{},
             .documents = d,
             .scale = s.score_scale};
-  }
-  static ops::CausalAttentionBackward make_backward(Operands& o, const ops::CausalAttention& f) {
-    return {.dq = o.output("dq", {f.q.size(0), f.q.size(1), f.q.size(2)}),
-            .dk_nope = o.output("dk_nope", {f.q.size(0), f.q.size(1), f.k_nope.size(2)}),
-            .dk_rope = o.output("dk_rope", {f.q.size(0), f.k_rope.size(1)}),
-            .dv = o.output("dv", {f.q.size(0), f.q.size(1), f.v.size(2)}),
-            .dout = o.input("dout", {f.q.size(0), f.q.size(1), f.v.size(2)}),
-            .out = f.out,
-            .lse = f.lse,
-            .q = f.q,
-            .k_nope = f.k_nope,
-            .k_rope = f.k_rope,
-            .v = f.v,
-            .mask = f.mask,
-            .documents = f.documents,
-            .scale = f.scale};
   }
 };
 

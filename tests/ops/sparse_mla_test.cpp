@@ -4,6 +4,7 @@
 
 #include "ops/attention.h"
 #include "ops/indexer.h"
+#include "support/attention_operands.h"
 #include "support/gradcheck.h"
 #include "support/op_case.h"
 
@@ -212,20 +213,7 @@ struct Problem {
                .indices = o.integers("indices", {T, K}, DType::kI32, indices),
                .counts = o.integers("counts", {T}, DType::kI32, counts),
                .scale = 0.3};
-    backward = {.dq_latent = o.output("dq_latent", {T, H, R}),
-                .dq_rope = o.output("dq_rope", {T, H, Dr}),
-                .dlatent = o.output("dlatent", {S, R}),
-                .dk_rope = o.output("dk_rope", {S, Dr}),
-                .dout_latent = o.input("dout_latent", {T, H, R}),
-                .out_latent = forward.out_latent,
-                .lse = forward.lse,
-                .q_latent = forward.q_latent,
-                .q_rope = forward.q_rope,
-                .latent = forward.latent,
-                .k_rope = forward.k_rope,
-                .indices = forward.indices,
-                .counts = forward.counts,
-                .scale = forward.scale};
+    backward = test::backward_of(o, forward);
   }
 };
 

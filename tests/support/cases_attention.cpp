@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "ops/attention.h"
+#include "support/attention_operands.h"
 #include "support/op_cases.h"
 
 namespace glmtune::test {
@@ -73,21 +74,7 @@ OpCase causal(const std::string& name, const Bounds& bounds, const Heads& n, Sel
                                 : selection_mask(o, T, d.max_length, selected),
                     .documents = d,
                     .scale = 1 / std::sqrt(double(D))};
-                const ops::CausalAttentionBackward backward{
-                    .dq = o.output("dq", {T, n.H, D}),
-                    .dk_nope = o.output("dk_nope", {T, n.H, n.Dn}),
-                    .dk_rope = o.output("dk_rope", {T, n.Dr}),
-                    .dv = o.output("dv", {T, n.H, n.Dv}),
-                    .dout = o.input("dout", {T, n.H, n.Dv}),
-                    .out = op.out,
-                    .lse = op.lse,
-                    .q = op.q,
-                    .k_nope = op.k_nope,
-                    .k_rope = op.k_rope,
-                    .v = op.v,
-                    .mask = op.mask,
-                    .documents = d,
-                    .scale = op.scale};
+                const ops::CausalAttentionBackward backward = backward_of(o, op);
                 const double qk = pair_flop(bounds, double(n.H * D));
                 const double pv = pair_flop(bounds, double(n.H * n.Dv));
                 Program program{.steps = {step("forward", op, {.flop = qk + pv}),
@@ -122,51 +109,38 @@ void selections(Operands& o, std::int64_t T, std::int64_t S, std::int64_t K,
 
 OpCase sparse(std::int64_t T, std::int64_t S, std::int64_t H, std::int64_t R, std::int64_t Dr,
               std::int64_t K) {
-  return {
-      .name = cat("SparseMla_", T, "of", S, "_", H, "x", R, "+", Dr, "_", K),
-      .build =
-          [=](Operands& o) {
-            std::vector<std::int64_t> indices, counts;
-            selections(o, T, S, K, indices, counts);
-            double pairs = 0;
-            for (const std::int64_t n : counts) pairs += double(n);
-            const ops::SparseMla op{.out_latent = o.output("out_latent", {T, H, R}),
-                                    .lse = o.output("lse", {H, T}, o.wide()),
-                                    .q_latent = o.input("q_latent", {T, H, R}),
-                                    .q_rope = o.input("q_rope", {T, H, Dr}),
-                                    .latent = o.input("latent", {S, R}),
-                                    .k_rope = o.input("k_rope", {S, Dr}),
-                                    .indices = o.integers("indices", {T, K}, DType::kI32, indices),
-                                    .counts = o.integers("counts", {T}, DType::kI32, counts),
-                                    .scale = 1 / std::sqrt(double(R + Dr))};
-            const ops::SparseMlaBackward backward{.dq_latent = o.output("dq_latent", {T, H, R}),
-                                                  .dq_rope = o.output("dq_rope", {T, H, Dr}),
-                                                  .dlatent = o.output("dlatent", {S, R}),
-                                                  .dk_rope = o.output("dk_rope", {S, Dr}),
-                                                  .dout_latent = o.input("dout_latent", {T, H, R}),
-                                                  .out_latent = op.out_latent,
-                                                  .lse = op.lse,
-                                                  .q_latent = op.q_latent,
-                                                  .q_rope = op.q_rope,
-                                                  .latent = op.latent,
-                                                  .k_rope = op.k_rope,
-                                                  .indices = op.indices,
-                                                  .counts = op.counts,
-                                                  .scale = op.scale};
-            const double qk = 2 * pairs * double(H * (R + Dr)), pv = 2 * pairs * double(H * R);
-            Program program{.steps = {step("forward", op, {.flop = qk + pv}),
-                                      step("backward", backward, {.flop = 3 * qk + 2 * pv})}};
-            if (T * H * (R + Dr) > kMostElements) return program;
-            program.seeds = {{"out_latent", "dout_latent"}};
-            program.gradients = {{"q_latent", "dq_latent"},
-                                 {"q_rope", "dq_rope"},
-                                 {"latent", "dlatent"},
-                                 {"k_rope", "dk_rope"}};
-            return program;
-          },
-      .sum_length = T * H,
-      .rounds_between = true,
-      .tolerance_factor = 4};  // as above
+  return {.name = cat("SparseMla_", T, "of", S, "_", H, "x", R, "+", Dr, "_", K),
+          .build =
+              [=](Operands& o) {
+                std::vector<std::int64_t> indices, counts;
+                selections(o, T, S, K, indices, counts);
+                double pairs = 0;
+                for (const std::int64_t n : counts) pairs += double(n);
+                const ops::SparseMla op{
+                    .out_latent = o.output("out_latent", {T, H, R}),
+                    .lse = o.output("lse", {H, T}, o.wide()),
+                    .q_latent = o.input("q_latent", {T, H, R}),
+                    .q_rope = o.input("q_rope", {T, H, Dr}),
+                    .latent = o.input("latent", {S, R}),
+                    .k_rope = o.input("k_rope", {S, Dr}),
+                    .indices = o.integers("indices", {T, K}, DType::kI32, indices),
+                    .counts = o.integers("counts", {T}, DType::kI32, counts),
+                    .scale = 1 / std::sqrt(double(R + Dr))};
+                const ops::SparseMlaBackward backward = backward_of(o, op);
+                const double qk = 2 * pairs * double(H * (R + Dr)), pv = 2 * pairs * double(H * R);
+                Program program{.steps = {step("forward", op, {.flop = qk + pv}),
+                                          step("backward", backward, {.flop = 3 * qk + 2 * pv})}};
+                if (T * H * (R + Dr) > kMostElements) return program;
+                program.seeds = {{"out_latent", "dout_latent"}};
+                program.gradients = {{"q_latent", "dq_latent"},
+                                     {"q_rope", "dq_rope"},
+                                     {"latent", "dlatent"},
+                                     {"k_rope", "dk_rope"}};
+                return program;
+              },
+          .sum_length = T * H,
+          .rounds_between = true,
+          .tolerance_factor = 4};  // as above
 }
 
 }  // namespace

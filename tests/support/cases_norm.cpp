@@ -11,6 +11,14 @@ using I = std::int64_t;
 
 enum class Residual : std::uint8_t { kNone, kSeparate, kInPlace };
 
+ops::RmsNorm rms_norm_forward(Operands& o, I T, I C, double eps) {
+  return {.y = o.output("y", {T, C}),
+          .rstd = o.output("rstd", {T}, o.wide()),
+          .x = o.input("x", {T, C}),
+          .weight = o.input("weight", {C}),
+          .eps = eps};
+}
+
 OpCase rms_norm(I T, I C, Residual kind, bool wide_gradient) {
   return {.name = cat("RmsNorm_", T, "x", C,
                       kind == Residual::kNone      ? ""
@@ -19,11 +27,7 @@ OpCase rms_norm(I T, I C, Residual kind, bool wide_gradient) {
                       wide_gradient ? "" : "_narrow"),
           .build =
               [=](Operands& o) {
-                const ops::RmsNorm forward{.y = o.output("y", {T, C}),
-                                           .rstd = o.output("rstd", {T}, o.wide()),
-                                           .x = o.input("x", {T, C}),
-                                           .weight = o.input("weight", {C}),
-                                           .eps = 1e-5};
+                const ops::RmsNorm forward = rms_norm_forward(o, T, C, 1e-5);
                 const bool in_place = kind == Residual::kInPlace;
                 const Tensor dx =
                     in_place ? o.in_place("dx", {T, C}, o.real()) : o.output("dx", {T, C});
@@ -50,11 +54,7 @@ OpCase frozen_rms_norm(I T, I C) {
   return {.name = cat("RmsNorm_frozen_", T, "x", C),
           .build =
               [=](Operands& o) {
-                const ops::RmsNorm forward{.y = o.output("y", {T, C}),
-                                           .rstd = o.output("rstd", {T}, o.wide()),
-                                           .x = o.input("x", {T, C}),
-                                           .weight = o.input("weight", {C}),
-                                           .eps = 1e-6};
+                const ops::RmsNorm forward = rms_norm_forward(o, T, C, 1e-6);
                 return Program{.steps = {step("RmsNorm", forward),
                                          step("RmsNormBackward",
                                               ops::RmsNormBackward{.dx = o.output("dx", {T, C}),
