@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "ops/fast_math.h"
 #include "ops/tile.h"
 
 namespace glmtune::ops {
@@ -67,13 +68,7 @@ struct TileMask {
   const float shifted = x * 0x1.715476p+0f + kShift;
   const float n = shifted - kShift;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const float y = (p * (r * r) + r) + 1.0f;
+  const float y = exp_of_remainder(r);
   const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
   return x < -87.0f ? 0.0f : y * power;
 }
