@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "base/cat.h"
@@ -68,8 +69,18 @@ std::vector<std::string> losses(const TempFolder& temp, const std::string& out) 
   return lines;
 }
 
+// Names, sizes and contents of a folder's files.
+std::map<std::string, std::uint32_t> contents_of(const std::string& folder) {
+  std::map<std::string, std::uint32_t> files;
+  for (const auto& e : fs::directory_iterator(folder))
+    files[e.path().string()] = io::file_checksum(e.path().string());
+  return files;
+}
+
 TEST(Interruption, KilledAtMomentsOfItsSavesTheProgramGoesOnAsIfNothingHadHappened) {
   const TempFolder temp;
+  const std::string model = std::string(GLMTUNE_FIXTURES) + "/golden/indexshare";
+  const auto before = contents_of(model);
   const test::CrashResult whole =
       test::run_program_and_crash({.from = "epoch_"}, program(write_recipe(temp, "whole", 4, 2)));
   if (!whole.traced) GTEST_SKIP() << "this machine does not allow ptrace";
@@ -96,6 +107,7 @@ TEST(Interruption, KilledAtMomentsOfItsSavesTheProgramGoesOnAsIfNothingHadHappen
       folders += e.is_directory() && !e.is_symlink() ? 1 : 0;
     EXPECT_EQ(folders, 1);  // the newest checkpoint; nothing that the killed process left
   }
+  EXPECT_EQ(contents_of(model), before);  // the user's own folder is only read
 }
 
 TEST(Interruption, ControlCEndsAtAStepWithAWholeCheckpoint) {
