@@ -28,8 +28,8 @@ CudaDeviceInfo cuda_device_info(int ordinal);
 inline constexpr std::size_t kBlasWorkspaceBytes = std::size_t{64} << 20;
 
 // Makes `ordinal` this thread's device, with a stream of its own (ordered with the default stream,
-// on which plain copies run). MachineError where the device is
-// not of compute capability 9.0 (the kernels use instructions of that one).
+// on which plain copies run). MachineError where the device is not of compute capability 9.0 (the
+// kernels use instructions of that one).
 CudaContextPtr make_cuda_context(int ordinal);
 void* cuda_stream(const CudaContext& context);  // cudaStream_t, for Context::stream
 void cuda_synchronize(CudaContext& context);    // waits for the stream; reports kernel failures
