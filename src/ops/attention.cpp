@@ -313,13 +313,9 @@ std::size_t CausalAttention::workspace_bytes(Device device) const {
 }
 
 std::size_t CausalAttentionBackward::workspace_bytes(Device device) const {
-  if (device == Device::kCuda) {
-    // The generic kernels' Δ [H, T], which rows that the copy engine cannot address fall back to.
-    const std::int64_t delta = q.size(0) * q.size(1) * 4;
-    const bool fits = sm90::sizes_fit(q, k_nope, k_rope, v);
-    return static_cast<std::size_t>(
-        std::max(delta, fits ? sm90::backward_scratch(*this).bytes : delta));
-  }
+  if (device == Device::kCuda)
+    return sm90::device_scratch(q, sm90::sizes_fit(q, k_nope, k_rope, v),
+                                sm90::backward_scratch(*this).bytes);
   return rope_share_bytes(*this) +
          thread_bytes<BackwardScratch>(*this) * static_cast<std::size_t>(omp_get_max_threads());
 }

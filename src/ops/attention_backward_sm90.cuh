@@ -2,7 +2,6 @@
 // What the two kernels of the dense attention backward share.
 #include <cuda.h>
 
-#include "cuda/tensor_map.h"
 #include "ops/attention.h"
 #include "ops/attention_sm90.cuh"
 
@@ -26,15 +25,6 @@ struct BackwardArguments {
   std::int64_t dq_row, dq_head, dk_row, dk_head, dv_row, dv_head;
   float scale, scale_log2;
 };
-
-inline CUtensorMap head_map(const Tensor& t, int rows) {
-  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(2), t.size(1), t.size(0)},
-                         {t.stride(1), t.stride(0)}, {64, 1, rows}, TensorMapSwizzle::k128);
-}
-inline CUtensorMap row_map(const Tensor& t, int rows) {
-  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(1), t.size(0)}, {t.stride(0)},
-                         {64, rows}, TensorMapSwizzle::k128);
-}
 
 inline BackwardMaps backward_maps(const CausalAttentionBackward& op, int query_rows, int key_rows) {
   return {head_map(op.q, query_rows), head_map(op.k_nope, key_rows), row_map(op.k_rope, key_rows),

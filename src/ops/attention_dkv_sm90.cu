@@ -9,7 +9,6 @@
 #include <cuda_fp16.h>
 
 #include "cuda/check.h"
-#include "cuda/tensor_map.h"
 #include "ops/attention_backward_sm90.cuh"
 #include "ops/attention_cuda.cuh"
 
@@ -144,13 +143,8 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
         load_columns(lse, a, a.lse, item, h, n);
         clear_tail(item, n, smem, ring.stage, bar, ring.phase, 1);
         mbarrier_wait(&bar.q_full[ring.stage], ring.phase);
-        wgmma_pin(s);
-        wgmma_fence();
-        multiply_rows<64>(s, smem + kKeyOffset, kPanel, smem + kQueryOffset + ring.stage * kBytes,
-                          kPanel);
-        wgmma_commit();
-        wgmma_wait<0>();
-        wgmma_pin(s);
+        multiply_rows_now<64>(s, smem + kKeyOffset, kPanel,
+                              smem + kQueryOffset + ring.stage * kBytes, kPanel);
         if (n == item.steps - 1) release(&bar.k_empty);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
@@ -187,12 +181,7 @@ __device__ __forceinline__ void make_values(const BackwardArguments& a, char* sm
         exchange.next();
         pack_weights<64>(p, s);
         mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
-        wgmma_pin(dv);
-        wgmma_fence();
-        multiply_weights(dv, p, smem + kGradientOffset + ring.stage * kBytes, kPanel, true);
-        wgmma_commit();
-        wgmma_wait<0>();
-        wgmma_pin(dv);
+        add_weighted(dv, p, smem + kGradientOffset + ring.stage * kBytes, kPanel);
         release(&bar.g_empty[ring.stage]);
         ring.next();
       }
@@ -227,13 +216,8 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
         load_columns(delta, a, a.delta, item, h, n);
         clear_tail(item, n, smem, ring.stage, bar, ring.phase, 2);
         mbarrier_wait(&bar.g_full[ring.stage], ring.phase);
-        wgmma_pin(s);
-        wgmma_fence();
-        multiply_rows<64>(s, smem + kValueOffset, kPanel,
-                          smem + kGradientOffset + ring.stage * kBytes, kPanel);
-        wgmma_commit();
-        wgmma_wait<0>();
-        wgmma_pin(s);
+        multiply_rows_now<64>(s, smem + kValueOffset, kPanel,
+                              smem + kGradientOffset + ring.stage * kBytes, kPanel);
         if (n == item.steps - 1) release(&bar.v_empty);
         named_barrier_sync(kExchanged, 256);
         const uint4* in = reinterpret_cast<const uint4*>(smem + kExchangeOffset +
@@ -255,12 +239,7 @@ __device__ __forceinline__ void make_keys(const BackwardArguments& a, char* smem
         exchange.next();
         pack_weights<64>(p, s);
         mbarrier_wait(&bar.q_full[ring.stage], ring.phase);
-        wgmma_pin(dk);
-        wgmma_fence();
-        multiply_weights(dk, p, smem + kQueryOffset + ring.stage * kBytes, kPanel, true);
-        wgmma_commit();
-        wgmma_wait<0>();
-        wgmma_pin(dk);
+        add_weighted(dk, p, smem + kQueryOffset + ring.stage * kBytes, kPanel);
         release(&bar.q_empty[ring.stage]);
         ring.next();
       }
@@ -287,7 +266,7 @@ template <bool kMask>
 __global__ void __launch_bounds__(kThreads, 1)
     dkv_kernel(const __grid_constant__ BackwardMaps maps, const BackwardArguments a) {
   extern __shared__ char raw[];
-  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  char* smem = tiles_of(raw);
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
     bar.queue.init();
@@ -304,17 +283,16 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_mbarrier_init();
   }
   __syncthreads();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  if (group == 0) {
-    register_budget_lower<40>();
-    if (threadIdx.x == 0) produce(a, maps, smem, bar);
-  } else if (group == 1) {
-    register_budget_raise<232>();
-    make_values<kMask>(a, smem, bar);
-  } else {
-    register_budget_raise<232>();
-    make_keys(a, smem, bar);
-  }
+  share_out<40, 232>(
+      [&] {
+        if (threadIdx.x == 0) produce(a, maps, smem, bar);
+      },
+      [&](int group) {
+        if (group == 0)
+          make_values<kMask>(a, smem, bar);
+        else
+          make_keys(a, smem, bar);
+      });
 }
 
 // One warp a row and head: Δ = dout·out and lse·log2(e), at the row's padded place. Padding, and
@@ -335,12 +313,7 @@ __global__ void __launch_bounds__(256)
       const uint4 x = *reinterpret_cast<const uint4*>(out + t * out_row + h * out_head + 8 * lane);
       const uint4 y =
           *reinterpret_cast<const uint4*>(dout + t * dout_row + h * dout_head + 8 * lane);
-      const std::uint32_t xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sum = fmaf(__uint_as_float(xs[i] << 16), __uint_as_float(ys[i] << 16), sum);
-        sum = fmaf(__uint_as_float(xs[i] & 0xffff0000u), __uint_as_float(ys[i] & 0xffff0000u), sum);
-      }
+      sum = dot_bf16(x, y, sum);
 #pragma unroll
       for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
       const float l = lse_in[h * lse_row + t];

@@ -24,28 +24,13 @@ struct Barriers {
   ItemQueue queue;
 };
 
-__device__ __forceinline__ Item item_at(const BackwardArguments& a, int item) {
-  const Span span = a.spans[item / a.heads];
-  const int n = (span.length + kRows - 1) / kRows;
-  const int group = heads_together(n, a.heads);
-  const int local = item - span.first * a.heads;
-  const int rest = local % (n * group);
-  const int query = (n - 1 - rest / group) * kRows;
-  return {span.begin,
-          span.length,
-          span.padded,
-          query,
-          local / (n * group) * group + rest % group,
-          (min(query + kRows, span.length) + kKeys - 1) / kKeys};
-}
-
 __device__ __forceinline__ void produce(const BackwardArguments& a, const BackwardMaps& maps,
                                         char* smem, Barriers& bar) {
   Ring<kStages> ring;
   Ring<2> queue;
   unsigned phase = 0, v_phase = 0;
   for (int i = blockIdx.x, next = 0; i < a.items; i = next) {
-    const Item item = item_at(a, i);
+    const Item item = query_item<kRows, kKeys>(a.spans, a.heads, i);
     next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
     bar.queue.push(queue, item);
     const int query = item.begin + item.row;
@@ -164,12 +149,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& a, char* smem, 
 #pragma unroll
       for (int x = 0; x < 32; ++x) s[x] = s[x] == 0 ? 0.0f : s[x] * (dp[x] - delta[x / 2 % 2]);
       pack_weights<64>(p, s);
-      wgmma_pin(dq);
-      wgmma_fence();
-      multiply_weights(dq, p, k, kKeyPanel, true);
-      wgmma_commit();
-      wgmma_wait<0>();
-      wgmma_pin(dq);
+      add_weighted(dq, p, k, kKeyPanel);
       release(&bar.k_empty[ring.stage]);
       ring.next();
     }
@@ -183,7 +163,7 @@ template <bool kMask>
 __global__ void __launch_bounds__(kThreads, 1)
     dq_kernel(const __grid_constant__ BackwardMaps maps, const BackwardArguments a) {
   extern __shared__ char raw[];
-  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  char* smem = tiles_of(raw);
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
     bar.queue.init();
@@ -200,14 +180,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_mbarrier_init();
   }
   __syncthreads();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  if (group == 0) {
-    register_budget_lower<40>();
-    if (threadIdx.x == 0) produce(a, maps, smem, bar);
-  } else {
-    register_budget_raise<232>();
-    consume<kMask>(a, smem, bar, group - 1);
-  }
+  share_out<40, 232>(
+      [&] {
+        if (threadIdx.x == 0) produce(a, maps, smem, bar);
+      },
+      [&](int group) { consume<kMask>(a, smem, bar, group); });
 }
 
 }  // namespace

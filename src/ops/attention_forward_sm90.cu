@@ -59,21 +59,6 @@ __device__ __forceinline__ int steps(int rows_seen, int length) {
   return (min(rows_seen, length) + kKeys - 1) / kKeys;
 }
 
-__device__ __forceinline__ Item item_at(const Arguments& a, int item) {
-  const Span span = a.spans[item / a.heads];
-  const int n = (span.length + kRows - 1) / kRows;
-  const int group = heads_together(n, a.heads);
-  const int local = item - span.first * a.heads;
-  const int rest = local % (n * group);
-  const int query = (n - 1 - rest / group) * kRows;
-  return {span.begin,
-          span.length,
-          span.padded,
-          query,
-          local / (n * group) * group + rest % group,
-          steps(query + kRows, span.length)};
-}
-
 __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q,
                                         const CUtensorMap& k_nope, const CUtensorMap& k_rope,
                                         const CUtensorMap& v, char* smem, Barriers& bar) {
@@ -83,7 +68,7 @@ __device__ __forceinline__ void produce(const Arguments& a, const CUtensorMap& q
   Ring<2> queue;
   unsigned q_phase = 0;
   for (int i = blockIdx.x, next = 0; i < a.items; i = next) {
-    const Item item = item_at(a, i);
+    const Item item = query_item<kRows, kKeys>(a.spans, a.heads, i);
     next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
     bar.queue.push(queue, item);
     for (int n = item.steps - 1; n >= 0; --n) {
@@ -153,9 +138,7 @@ __device__ __forceinline__ void hide(const Arguments& a, float (&s)[kKeys / 2], 
 }
 
 template <bool kMask>
-__device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers& bar) {
-  // Through a shuffle, so that the compiler knows the loops below to be uniform in a warp.
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0) - 1;  // 0, 1
+__device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers& bar, int group) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const char* q = smem + group * 64 * 128;
   char* keys = smem + kQueryBytes;
@@ -188,12 +171,7 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
     Softmax m = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     float shrink[2];
     mbarrier_wait(&bar.k_full[k_ring.stage], k_ring.phase);
-    wgmma_pin(s);
-    wgmma_fence();
-    multiply_rows<kKeys>(s, q, kQueryPanel, keys + k_ring.stage * kKeyBytes, kKeyPanel);
-    wgmma_commit();
-    wgmma_wait<0>();
-    wgmma_pin(s);
+    multiply_rows_now<kKeys>(s, q, kQueryPanel, keys + k_ring.stage * kKeyBytes, kKeyPanel);
     release(&bar.k_empty[k_ring.stage]);
     k_ring.next();
     hide<kMask>(a, s, token, row, length, n * kKeys, true);
@@ -241,9 +219,7 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float sum = m.sum[half];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      const float sum = whole_sum(m, half);
       inverse[half] = sum > 0 ? 1.0f / sum : 0.0f;
       if (lane % 4 == 0 && row + 8 * half < length)
         a.lse[item.head * a.lse_row + token + 8 * half] =
@@ -266,7 +242,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                    const __grid_constant__ CUtensorMap k_rope,
                    const __grid_constant__ CUtensorMap v, const Arguments a) {
   extern __shared__ char raw[];
-  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  char* smem = tiles_of(raw);
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kTilesBytes);
   if (threadIdx.x == 0) {
     bar.queue.init();
@@ -281,18 +257,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_mbarrier_init();
   }
   __syncthreads();
-  if (threadIdx.x < 128) {
-    register_budget_lower<40>();
-    if (threadIdx.x == 0) produce(a, q, k_nope, k_rope, v, smem, bar);
-  } else {
-    register_budget_raise<232>();
-    consume<kMask>(a, smem, bar);
-  }
-}
-
-CUtensorMap head_map(const Tensor& t, int rows) {
-  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(2), t.size(1), t.size(0)},
-                         {t.stride(1), t.stride(0)}, {64, 1, rows}, TensorMapSwizzle::k128);
+  share_out<40, 232>(
+      [&] {
+        if (threadIdx.x == 0) produce(a, q, k_nope, k_rope, v, smem, bar);
+      },
+      [&](int group) { consume<kMask>(a, smem, bar, group); });
 }
 
 }  // namespace
@@ -323,12 +292,10 @@ void forward(cudaStream_t stream, const CausalAttention& op, Tensor workspace) {
   const auto kernel = op.mask.defined() ? forward_kernel<true> : forward_kernel<false>;
   CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
-  const CUtensorMap k_rope =
-      make_tensor_map(TensorMapType::kBF16, op.k_rope.data, {op.k_rope.size(1), op.k_rope.size(0)},
-                      {op.k_rope.stride(0)}, {64, kKeys}, TensorMapSwizzle::k128);
   const int blocks = std::min(multiprocessors(), a.items);
   kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(
-      head_map(op.q, kRows), head_map(op.k_nope, kKeys), k_rope, head_map(op.v, kKeys), a);
+      head_map(op.q, kRows), head_map(op.k_nope, kKeys), row_map(op.k_rope, kKeys),
+      head_map(op.v, kKeys), a);
   CUDA_CHECK(cudaGetLastError());
 }
 

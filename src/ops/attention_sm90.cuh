@@ -3,6 +3,8 @@
 // on, tile-wide products, and stores of accumulators.
 #include "cuda/sm90.cuh"
 #include "cuda/sm90_wgmma.cuh"
+#include "cuda/tensor_map.h"
+#include "tensor/tensor.h"
 
 namespace glmtune::ops::sm90 {
 
@@ -17,8 +19,7 @@ struct Span {
 
 // Work is ordered by documents, long ones first, and within one so that the blocks that run
 // together share a few heads: their keys and values stay in L2. One block a document writes its
-// tiles' entries.
-// and sets the counter from which the persistent blocks take their next item to 0.
+// tiles' entries and sets the counter from which the persistent blocks take their next item to 0.
 __global__ void plan_spans(const std::int32_t* bounds, int documents, int rows, int padding,
                            Span* spans, int* counter);
 
@@ -29,18 +30,30 @@ __device__ __forceinline__ int heads_together(int tiles, int heads) {
   return g;
 }
 
-// S[64 x N] (+)= A[64 x 256] · B[N x 256]ᵀ, both K-major in panels of 64 columns.
-template <int N>
+// S[64 x N] = A[64 x 64·kPanels] · B[N x 64·kPanels]ᵀ, both K-major in panels of 64 columns.
+template <int N, int kPanels = 4>
 __device__ __forceinline__ void multiply_rows(float (&s)[N / 2], const char* a, int a_panel,
                                               const char* b, int b_panel) {
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
+  for (int c = 0; c < kPanels; ++c) {
     const std::uint64_t da = k_major_descriptor(a + c * a_panel);
     const std::uint64_t db = k_major_descriptor(b + c * b_panel);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
       Wgmma<N>::template ss<0, 0>(s, advance(da, k * 32), advance(db, k * 32), (c | k) != 0);
   }
+}
+
+// The same, waited for.
+template <int N, int kPanels = 4>
+__device__ __forceinline__ void multiply_rows_now(float (&s)[N / 2], const char* a, int a_panel,
+                                                  const char* b, int b_panel) {
+  wgmma_pin(s);
+  wgmma_fence();
+  multiply_rows<N, kPanels>(s, a, a_panel, b, b_panel);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_pin(s);
 }
 
 // O[64 x 256] (+)= P[64 x 16·K] · B[16·K x 256], P in registers, B in panels of 64 columns.
@@ -51,6 +64,29 @@ __device__ __forceinline__ void multiply_weights(float (&o)[128], const std::uin
 #pragma unroll
   for (int k = 0; k < K; ++k)
     Wgmma<256>::rs<1>(o, p[k], advance(db, k * 2048), k != 0 || accumulate);
+}
+
+// O += P · B, waited for.
+template <int K>
+__device__ __forceinline__ void add_weighted(float (&o)[128], const std::uint32_t (&p)[K][4],
+                                             const char* b, int b_panel) {
+  wgmma_pin(o);
+  wgmma_fence();
+  multiply_weights(o, p, b, b_panel, true);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_pin(o);
+}
+
+// sum + Σ of the products of eight pairs of BF16 numbers, in order.
+__device__ __forceinline__ float dot_bf16(uint4 x, uint4 y, float sum) {
+  const std::uint32_t xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = fmaf(__uint_as_float(xs[i] << 16), __uint_as_float(ys[i] << 16), sum);
+    sum = fmaf(__uint_as_float(xs[i] & 0xffff0000u), __uint_as_float(ys[i] & 0xffff0000u), sum);
+  }
+  return sum;
 }
 
 __device__ __forceinline__ float exp2_fast(float x) {
@@ -100,6 +136,14 @@ __device__ __forceinline__ void weigh(float (&s)[N / 2], Softmax& m, float (&shr
       }
     m.sum[half] = m.sum[half] * shrink[half] + sum;
   }
+}
+
+// A row's sum over the four lanes that share it.
+__device__ __forceinline__ float whole_sum(const Softmax& m, int half) {
+  float sum = m.sum[half];
+  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+  sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+  return sum;
 }
 
 __device__ __forceinline__ void rescale(float (&o)[128], const float (&shrink)[2]) {
@@ -209,6 +253,53 @@ struct ItemQueue {
 };
 __device__ __forceinline__ Item no_item() {
   return {0, 0, 0, 0, -1, 0};
+}
+
+// Item `item` of a kernel whose blocks hold kRows query rows of a head and walk keys by kKeys.
+template <int kRows, int kKeys>
+__device__ __forceinline__ Item query_item(const Span* spans, int heads, int item) {
+  const Span span = spans[item / heads];
+  const int n = (span.length + kRows - 1) / kRows;
+  const int group = heads_together(n, heads);
+  const int local = item - span.first * heads;
+  const int rest = local % (n * group);
+  const int query = (n - 1 - rest / group) * kRows;
+  return {span.begin,
+          span.length,
+          span.padded,
+          query,
+          local / (n * group) * group + rest % group,
+          (min(query + kRows, span.length) + kKeys - 1) / kKeys};
+}
+
+// Dynamic shared memory from the first address that swizzled tiles may begin at.
+__device__ __forceinline__ char* tiles_of(char* raw) {
+  return raw + (1024 - smem_address(raw) % 1024) % 1024;
+}
+
+// The roles of a block's three warpgroups: the first produces, the others consume(0) and
+// consume(1), with registers that it gives up.
+template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume>
+__device__ __forceinline__ void share_out(Produce&& produce, Consume&& consume) {
+  // Through a shuffle, so that the compiler knows the roles to be uniform in a warp.
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  if (group == 0) {
+    register_budget_lower<kProducerRegisters>();
+    produce();
+  } else {
+    register_budget_raise<kConsumerRegisters>();
+    consume(group - 1);
+  }
+}
+
+// Boxes of `rows` rows and 64 columns of one head of [T, H, size], or of [T, size].
+inline CUtensorMap head_map(const Tensor& t, int rows) {
+  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(2), t.size(1), t.size(0)},
+                         {t.stride(1), t.stride(0)}, {64, 1, rows}, TensorMapSwizzle::k128);
+}
+inline CUtensorMap row_map(const Tensor& t, int rows) {
+  return make_tensor_map(TensorMapType::kBF16, t.data, {t.size(1), t.size(0)}, {t.stride(0)},
+                         {64, rows}, TensorMapSwizzle::k128);
 }
 
 }  // namespace glmtune::ops::sm90

@@ -25,6 +25,13 @@ inline bool sizes_fit(const Tensor& q, const Tensor& k_nope, const Tensor& k_rop
          k_rope.size(1) == kRope && v.size(2) == kHead;
 }
 
+// A backward's scratch on a device: what the tensor-core kernels take where they fit; at least the
+// generic kernels' Δ [T, H], which rows that the copy engine cannot address fall back to.
+inline std::size_t device_scratch(const Tensor& q, bool fits, std::int64_t bytes) {
+  const std::int64_t delta = q.size(0) * q.size(1) * 4;
+  return static_cast<std::size_t>(fits ? std::max(delta, bytes) : delta);
+}
+
 // Tiles of `rows` rows that cover the documents; rows of documents padded to whole tiles.
 inline std::int64_t tile_count(const Documents& documents, std::int64_t rows) {
   std::int64_t n = 0;

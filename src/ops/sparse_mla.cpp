@@ -264,13 +264,9 @@ std::size_t SparseMla::workspace_bytes(Device device) const {
 }
 
 std::size_t SparseMlaBackward::workspace_bytes(Device device) const {
-  if (device == Device::kCuda) {
-    // The generic kernels' Δ [H, T], which rows that the copy engine cannot address fall back to.
-    const std::int64_t delta = q_latent.size(0) * q_latent.size(1) * 4;
-    const bool fits = sm90::sparse_sizes_fit(q_latent, k_rope, indices);
-    return static_cast<std::size_t>(
-        std::max(delta, fits ? sm90::sparse_scratch(*this).bytes : delta));
-  }
+  if (device == Device::kCuda)
+    return sm90::device_scratch(q_latent, sm90::sparse_sizes_fit(q_latent, k_rope, indices),
+                                sm90::sparse_scratch(*this).bytes);
   const Sizes s(*this);
   const DType t = q_latent.dtype;
   return key_gradient_bytes(s, t) + kQueryBlock * bytes_of<QueryRecord>(s, t) +

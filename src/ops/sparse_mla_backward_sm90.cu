@@ -9,7 +9,6 @@
 #include <cuda_fp16.h>
 
 #include "cuda/check.h"
-#include "cuda/tensor_map.h"
 #include "ops/attention_cuda.cuh"
 #include "ops/sparse_mla_sm90.cuh"
 #include "ops/sparse_mla_sm90.h"
@@ -24,10 +23,11 @@ constexpr int kQueryBytes = 9 * kPanel, kGradientBytes = 8 * kPanel;
 constexpr int kGradientOffset = kQueryBytes, kKeyOffset = kGradientOffset + kGradientBytes,
               kWeightOffset = kKeyOffset + kGatherBytes, kScoreOffset = kWeightOffset + kPanel,
               kBarrierOffset = kScoreOffset + kPanel, kSharedBytes = kBarrierOffset + 128 + 1024;
-constexpr int kWeightsReady = 1, kScoresReady = 2, kBlockDone = 3, kScoresRead = 4;
+constexpr int kWeightsReady = 1, kScoresReady = 2, kScoresRead = 3;
 
 struct Barriers {
   std::uint64_t q_full, q_empty, k_full, k_empty;
+  std::uint64_t rows_made;  // the second warpgroup's rows: the tiles of P and dS are free
 };
 
 struct Arguments {
@@ -120,7 +120,7 @@ __device__ __forceinline__ void make_rows(const Arguments& a, char* smem, int t,
 __device__ __forceinline__ void first_half(const Arguments& a, char* smem, Barriers& bar) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, c = 2 * (lane % 4);
   const int head = warp * 16 + lane / 4;
-  unsigned phase = 0, k_phase = 0;
+  unsigned phase = 0, k_phase = 0;  // of the queries; of the keys and the rows
   float dq[128];
   float s[32];
   for (int t = a.first + blockIdx.x; t < a.last; t += gridDim.x) {
@@ -132,20 +132,7 @@ __device__ __forceinline__ void first_half(const Arguments& a, char* smem, Barri
     phase ^= 1;
     for (int first = 0; first < count; first += kKeys) {
       mbarrier_wait(&bar.k_full, k_phase);
-      k_phase ^= 1;
-      wgmma_pin(s);
-      wgmma_fence();
-#pragma unroll
-      for (int x = 0; x < 9; ++x) {
-        const std::uint64_t da = k_major_descriptor(smem + x * kPanel);
-        const std::uint64_t db = k_major_descriptor(smem + kKeyOffset + x * kGatherPanel);
-#pragma unroll
-        for (int y = 0; y < 4; ++y)
-          Wgmma<64>::ss<0, 0>(s, advance(da, y * 32), advance(db, y * 32), (x | y) != 0);
-      }
-      wgmma_commit();
-      wgmma_wait<0>();
-      wgmma_pin(s);
+      multiply_rows_now<64, 9>(s, smem, kPanel, smem + kKeyOffset, kGatherPanel);
 #pragma unroll
       for (int x = 0; x < 32; ++x) {
         s[x] = exp2_fast(fmaf(s[x], a.scale_log2, -lse[x / 2 % 2]));
@@ -153,7 +140,8 @@ __device__ __forceinline__ void first_half(const Arguments& a, char* smem, Barri
       }
       // The block before is done with the tiles of P and dS. P as BF16 for the products; as half
       // floats (11 bits) for the other warpgroup, through the tile that it then fills with dS.
-      named_barrier_sync(kBlockDone, 256);
+      mbarrier_wait(&bar.rows_made, k_phase);
+      k_phase ^= 1;
       uint4* exchange = reinterpret_cast<uint4*>(smem + kScoreOffset) + threadIdx.x % 128;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
@@ -202,22 +190,10 @@ __device__ __forceinline__ void second_half(const Arguments& a, char* smem, Barr
     mbarrier_wait(&bar.q_full, phase);
     phase ^= 1;
     for (int first = 0; first < count; first += kKeys) {
-      named_barrier_arrive(kBlockDone, 256);
+      release(&bar.rows_made);
       mbarrier_wait(&bar.k_full, k_phase);
       k_phase ^= 1;
-      wgmma_pin(s);
-      wgmma_fence();
-#pragma unroll
-      for (int x = 0; x < 8; ++x) {
-        const std::uint64_t da = k_major_descriptor(smem + kGradientOffset + x * kPanel);
-        const std::uint64_t db = k_major_descriptor(smem + kKeyOffset + x * kGatherPanel);
-#pragma unroll
-        for (int y = 0; y < 4; ++y)
-          Wgmma<64>::ss<0, 0>(s, advance(da, y * 32), advance(db, y * 32), (x | y) != 0);
-      }
-      wgmma_commit();
-      wgmma_wait<0>();
-      wgmma_pin(s);
+      multiply_rows_now<64, 8>(s, smem + kGradientOffset, kPanel, smem + kKeyOffset, kGatherPanel);
       named_barrier_sync(kWeightsReady, 256);
       const uint4* exchange =
           reinterpret_cast<const uint4*>(smem + kScoreOffset) + threadIdx.x % 128;
@@ -266,27 +242,24 @@ __global__ void __launch_bounds__(kThreads, 1)
                  const __grid_constant__ CUtensorMap q_rope,
                  const __grid_constant__ CUtensorMap dout, const Arguments a) {
   extern __shared__ char raw[];
-  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  char* smem = tiles_of(raw);
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
     mbarrier_init(&bar.q_full, 1);
     mbarrier_init(&bar.q_empty, 8);
     mbarrier_init(&bar.k_full, 128);
     mbarrier_init(&bar.k_empty, 8);
+    mbarrier_init(&bar.rows_made, 4);
     fence_mbarrier_init();
   }
   __syncthreads();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  if (group == 0) {
-    register_budget_lower<56>();
-    produce(a, q_latent, q_rope, dout, smem, bar);
-  } else if (group == 1) {
-    register_budget_raise<224>();
-    first_half(a, smem, bar);
-  } else {
-    register_budget_raise<224>();
-    second_half(a, smem, bar);
-  }
+  share_out<56, 224>([&] { produce(a, q_latent, q_rope, dout, smem, bar); },
+                     [&](int group) {
+                       if (group == 0)
+                         first_half(a, smem, bar);
+                       else
+                         second_half(a, smem, bar);
+                     });
 }
 
 // One warp a query and head: Δ = dout·out, and lse·log2(e) by query.
@@ -305,12 +278,7 @@ __global__ void __launch_bounds__(256)
     const int column = half * 256 + 8 * lane;
     const uint4 x = *reinterpret_cast<const uint4*>(out + t * out_row + h * out_head + column);
     const uint4 y = *reinterpret_cast<const uint4*>(dout + t * dout_row + h * dout_head + column);
-    const std::uint32_t xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sum = fmaf(__uint_as_float(xs[i] << 16), __uint_as_float(ys[i] << 16), sum);
-      sum = fmaf(__uint_as_float(xs[i] & 0xffff0000u), __uint_as_float(ys[i] & 0xffff0000u), sum);
-    }
+    sum = dot_bf16(x, y, sum);
   }
 #pragma unroll
   for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
@@ -406,13 +374,7 @@ void backward(cudaStream_t stream, const SparseMlaBackward& op, Tensor workspace
   auto* sums = reinterpret_cast<float*>(base + scratch.sums);
   auto* slots = reinterpret_cast<std::uint16_t*>(base + scratch.slots);
   Arguments a{};
-  a.keys = {.latent = op.latent.as<__nv_bfloat16>(),
-            .k_rope = op.k_rope.as<__nv_bfloat16>(),
-            .latent_row = op.latent.stride(0),
-            .rope_row = op.k_rope.stride(0),
-            .indices = op.indices.as<std::int32_t>(),
-            .counts = op.counts.as<std::int32_t>(),
-            .indices_row = op.indices.stride(0)};
+  a.keys = keys_of(op);
   a.delta = delta;
   a.lse = lse;
   a.dq_latent = op.dq_latent.as<__nv_bfloat16>();

@@ -73,19 +73,7 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
     for (int first = 0; first < count; first += kKeys) {
       const char* k = smem + kQueryBytes + ring.stage * kGatherBytes;
       mbarrier_wait(&bar.k_full[ring.stage], ring.phase);
-      wgmma_pin(s);
-      wgmma_fence();
-#pragma unroll
-      for (int x = 0; x < 9; ++x) {
-        const std::uint64_t da = k_major_descriptor(smem + x * kQueryPanel);
-        const std::uint64_t db = k_major_descriptor(k + x * kGatherPanel);
-#pragma unroll
-        for (int y = 0; y < 4; ++y)
-          Wgmma<kKeys>::ss<0, 0>(s, advance(da, y * 32), advance(db, y * 32), (x | y) != 0);
-      }
-      wgmma_commit();
-      wgmma_wait<0>();
-      wgmma_pin(s);
+      multiply_rows_now<kKeys, 9>(s, smem, kQueryPanel, k, kGatherPanel);
       if (first + kKeys > count) {
 #pragma unroll
         for (int x = 0; x < kKeys / 2; ++x)
@@ -94,12 +82,7 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
       weigh<kKeys>(s, m, shrink, a.scale_log2);
       rescale(o, shrink);
       pack_weights<kKeys>(p, s);
-      wgmma_pin(o);
-      wgmma_fence();
-      multiply_weights(o, p, k + group * 4 * kGatherPanel, kGatherPanel, true);
-      wgmma_commit();
-      wgmma_wait<0>();
-      wgmma_pin(o);
+      add_weighted(o, p, k + group * 4 * kGatherPanel, kGatherPanel);
       release(&bar.k_empty[ring.stage]);
       ring.next();
     }
@@ -107,9 +90,7 @@ __device__ __forceinline__ void consume(const Arguments& a, char* smem, Barriers
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float sum = m.sum[half];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      const float sum = whole_sum(m, half);
       inverse[half] = sum > 0 ? 1.0f / sum : 0.0f;
       if (group == 0 && lane % 4 == 0)
         a.lse[(head + 8 * half) * a.lse_row + t] =
@@ -124,7 +105,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     sparse_forward_kernel(const __grid_constant__ CUtensorMap q_latent,
                           const __grid_constant__ CUtensorMap q_rope, const Arguments a) {
   extern __shared__ char raw[];
-  char* smem = raw + (1024 - smem_address(raw) % 1024) % 1024;
+  char* smem = tiles_of(raw);
   Barriers& bar = *reinterpret_cast<Barriers*>(smem + kBarrierOffset);
   if (threadIdx.x == 0) {
     mbarrier_init(&bar.q_full, 1);
@@ -136,14 +117,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_mbarrier_init();
   }
   __syncthreads();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  if (group == 0) {
-    register_budget_lower<72>();
-    produce(a, q_latent, q_rope, smem, bar);
-  } else {
-    register_budget_raise<216>();
-    consume(a, smem, bar, group - 1);
-  }
+  share_out<72, 216>([&] { produce(a, q_latent, q_rope, smem, bar); },
+                     [&](int group) { consume(a, smem, bar, group); });
 }
 
 }  // namespace
@@ -151,13 +126,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 void forward(cudaStream_t stream, const SparseMla& op) {
   const auto queries = static_cast<int>(op.q_latent.size(0));
   if (queries == 0) return;
-  const Arguments a{.keys = {.latent = op.latent.as<__nv_bfloat16>(),
-                             .k_rope = op.k_rope.as<__nv_bfloat16>(),
-                             .latent_row = op.latent.stride(0),
-                             .rope_row = op.k_rope.stride(0),
-                             .indices = op.indices.as<std::int32_t>(),
-                             .counts = op.counts.as<std::int32_t>(),
-                             .indices_row = op.indices.stride(0)},
+  const Arguments a{.keys = keys_of(op),
                     .queries = queries,
                     .out = op.out_latent.as<__nv_bfloat16>(),
                     .out_row = op.out_latent.stride(0),

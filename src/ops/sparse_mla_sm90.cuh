@@ -2,9 +2,7 @@
 // Gathering of key rows [latent | k_rope] for the sparse attention kernels on sm_90a.
 #include <cuda.h>
 
-#include "cuda/tensor_map.h"
 #include "ops/attention_sm90.cuh"
-#include "tensor/tensor.h"
 
 namespace glmtune::ops::sm90 {
 
@@ -14,6 +12,17 @@ struct SparseKeys {
   const std::int32_t *indices, *counts;
   std::int64_t indices_row;
 };
+
+template <class Op>
+SparseKeys keys_of(const Op& op) {
+  return {.latent = op.latent.template as<__nv_bfloat16>(),
+          .k_rope = op.k_rope.template as<__nv_bfloat16>(),
+          .latent_row = op.latent.stride(0),
+          .rope_row = op.k_rope.stride(0),
+          .indices = op.indices.template as<std::int32_t>(),
+          .counts = op.counts.template as<std::int32_t>(),
+          .indices_row = op.indices.stride(0)};
+}
 
 // [T, 64 heads, size]: all heads of one token, 64 columns at a time.
 inline CUtensorMap token_map(const Tensor& t) {

@@ -3,7 +3,7 @@
 // (sparse_mla_*_sm90.cu): which operands they take and their device scratch. No CUDA types.
 #include <algorithm>
 
-#include "ops/attention.h"
+#include "ops/attention_sm90.h"
 
 namespace glmtune::ops::sm90 {
 

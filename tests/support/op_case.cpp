@@ -80,12 +80,7 @@ TestContext::TestContext(Device device, std::size_t scratch_bytes, std::size_t s
 TestContext::~TestContext() = default;
 
 void TestContext::synchronize() {
-  if (ctx.device != Device::kCuda) return;
-  // A synchronous copy on the stream waits for the work before it.
-  std::uint8_t byte = 0;
-  Buffer one(1, Device::kCuda);
-  copy_bytes(Tensor::dense(&byte, {1}, DType::kU8, Device::kCpu),
-             Tensor::dense(one.data(), {1}, DType::kU8, Device::kCuda), ctx.stream);
+  if (cuda_ != nullptr) cuda_synchronize(*cuda_);
 }
 
 bool cuda_device_present() {
