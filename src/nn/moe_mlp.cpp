@@ -12,13 +12,13 @@ void Experts::forward(Context& ctx, Tensor y, Tensor x, Tensor base, Tensor weig
   const Scope scope(*ctx.scratch);
   Arena& arena = ctx.keep(saved != nullptr);
   Arena& scratch = *ctx.scratch;
-  const std::int64_t K = weights.size(1), R = weights.count(), C = x.size(1);
+  const std::int64_t R = weights.count(), C = x.size(1);
   const std::int64_t I = down_proj.value.size(2);
   const Tensor gate_up = arena.make({R, 2 * I}, x.dtype);
   const Tensor row_weights = arena.make({R, 1}, weights.dtype);
   const Tensor rows = scratch.make({R, C}, x.dtype);
 
-  run(ctx, ops::GatherRows{.y = rows, .x = x, .index = routing.slot_of_row, .divide = K});
+  run(ctx, ops::SpreadRows{.y = rows, .x = x, .row_of_slot = routing.row_of_slot});
   run(ctx, ops::GatherRows{
                .y = row_weights, .x = weights.reshape({R, 1}), .index = routing.slot_of_row});
   run(ctx, ops::GroupedMatmul{.out = gate_up,
@@ -45,7 +45,7 @@ void Experts::backward(Context& ctx, Tensor dx, Tensor dweights, Tensor dy, cons
                        const Saved& saved) const {
   const Scope scope(*ctx.scratch);
   Arena& scratch = *ctx.scratch;
-  const std::int64_t K = dweights.size(1), R = dweights.count(), C = dy.size(1);
+  const std::int64_t R = dweights.count(), C = dy.size(1);
   const std::int64_t I = down_proj.value.size(2);
   const Tensor row_weights = saved.row_weights.reshape({R});
   const Tensor gate = saved.gate_up.slice(1, 0, I), up = saved.gate_up.slice(1, I, 2 * I);
@@ -54,7 +54,7 @@ void Experts::backward(Context& ctx, Tensor dx, Tensor dweights, Tensor dy, cons
   const Tensor dgate_up = scratch.make({R, 2 * I}, dy.dtype);
   const Tensor drow_weights = scratch.make({R, 1}, dweights.dtype);
 
-  run(ctx, ops::GatherRows{.y = rows, .x = dy, .index = routing.slot_of_row, .divide = K});
+  run(ctx, ops::SpreadRows{.y = rows, .x = dy, .row_of_slot = routing.row_of_slot});
   run(ctx,
       ops::GroupedMatmul{.out = dact, .a = rows, .b = down_proj.value, .offsets = routing.offsets});
   run(ctx, ops::SwigluBackward{.dgate = dgate_up.slice(1, 0, I),
@@ -72,7 +72,7 @@ void Experts::backward(Context& ctx, Tensor dx, Tensor dweights, Tensor dy, cons
                            .x = drow_weights,
                            .index = routing.row_of_slot.reshape({R})});
   if (gate_up_proj.grad.defined()) {
-    run(ctx, ops::GatherRows{.y = rows, .x = saved.x, .index = routing.slot_of_row, .divide = K});
+    run(ctx, ops::SpreadRows{.y = rows, .x = saved.x, .row_of_slot = routing.row_of_slot});
     run(ctx, ops::GroupedMatmulWgrad{
                  .dw = gate_up_proj.grad, .dy = dgate_up, .x = rows, .offsets = routing.offsets});
   }

@@ -1,30 +1,12 @@
 #include "ops/embedding.h"
 #include "ops/kernel.cuh"
 #include "ops/radix_sort.cuh"
+#include "ops/rows_cuda.cuh"
 
 namespace glmtune::ops {
 namespace {
 
 constexpr int kThreads = 128;
-
-// The host has checked the ids; one outside the table gives NaN here, not a stray read.
-template <class T, int V>
-__global__ void __launch_bounds__(kThreads)
-    embedding_kernel(Rows<T> y, const std::int32_t* ids, Rows<const T> table, std::int64_t words) {
-  const std::int64_t t = blockIdx.x;
-  const std::int32_t id = ids[t];
-  const bool known = id >= 0 && id < words;
-  const T* row = table[known ? id : 0];
-  T* out = y[t];
-  for (std::int64_t c = threadIdx.x * V; c < y.columns; c += kThreads * V) {
-    Pack<T, V> x = load<T, V>(row + c);
-    if (!known) {
-#pragma unroll
-      for (int i = 0; i < V; ++i) x.v[i] = from_float<T>(NAN);
-    }
-    store<T, V>(out + c, x);
-  }
-}
 
 // The block at the first of a run of equal ids adds the run's rows, in the order of t.
 template <class W, class T, int V>
@@ -68,17 +50,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+// The host has checked the ids; one outside the table gives NaN here.
 void run_cuda(Context& ctx, const Embedding& op, Tensor) {
-  if (op.y.count() == 0) return;
-  dispatch_gpu(op.y.dtype, "Embedding", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr int V = kPackOf<T>;
-    const auto kernel =
-        all_pack({op.y, op.table}, V) ? embedding_kernel<T, V> : embedding_kernel<T, 1>;
-    kernel<<<static_cast<unsigned>(op.y.size(0)), kThreads, 0, stream_of(ctx)>>>(
-        Rows<T>(op.y), op.ids.as<const std::int32_t>(), Rows<const T>(op.table), op.table.size(0));
-    CHECK_LAUNCH();
-  });
+  gather_rows(ctx, "Embedding", op.y, op.table, op.ids);
 }
 
 void run_cuda(Context& ctx, const EmbeddingBackward& op, Tensor workspace) {

@@ -4,14 +4,20 @@
 
 namespace glmtune::ops {
 
-// y[r] = x[index[r] / divide];  y [R, C], x [S, C], index I32 [R]. (divide = K turns slots to
-// tokens.)
+// y[r] = x[index[r]];  y [R, C], x [S, C], index I32 [R].
 struct GatherRows {
   Tensor y, x, index;
-  std::int64_t divide = 1;
   void check() const;
 };
 GLMTUNE_DECLARE_OP(GatherRows);
+
+// y[row_of_slot[t, j]] = x[t] for every slot j: tokens to their experts' rows, each read once.
+// x [T, C], y [T·K, C], row_of_slot I32 [T, K] names each row of y exactly once.
+struct SpreadRows {
+  Tensor y, x, row_of_slot;
+  void check() const;
+};
+GLMTUNE_DECLARE_OP(SpreadRows);
 
 // y[index[r]] = x[r]; the other rows of y are left alone. Each row is named at most once.
 struct ScatterRows {

@@ -87,16 +87,11 @@ OpCase permute(I T, I K, I C, bool base_in_place) {
   return {.name = cat("Rows_permute_", T, "x", K, "x", C, base_in_place ? "_in_place" : ""),
           .build =
               [=](Operands& o) {
-                const std::vector<I> slots = permutation(o, T * K);
-                std::vector<I> rows(slots.size());
-                for (std::size_t r = 0; r < slots.size(); ++r)
-                  rows[static_cast<std::size_t>(slots[r])] = static_cast<I>(r);
-                const Tensor slot_of_row = o.integers("slot_of_row", {T * K}, DType::kI32, slots);
-                const Tensor row_of_slot = o.integers("row_of_slot", {T, K}, DType::kI32, rows);
-                const ops::GatherRows gather{.y = o.output("rows", {T * K, C}),
+                const Tensor row_of_slot =
+                    o.integers("row_of_slot", {T, K}, DType::kI32, permutation(o, T * K));
+                const ops::SpreadRows spread{.y = o.output("rows", {T * K, C}),
                                              .x = o.input("x", {T, C}),
-                                             .index = slot_of_row,
-                                             .divide = K};
+                                             .row_of_slot = row_of_slot};
                 const Tensor out =
                     base_in_place ? o.in_place("out", {T, C}, o.real()) : o.output("out", {T, C});
                 const ops::CombineRows combine{
@@ -104,17 +99,16 @@ OpCase permute(I T, I K, I C, bool base_in_place) {
                     .x = o.input("expert_out", {T * K, C}),
                     .row_of_slot = row_of_slot,
                     .base = base_in_place ? out : o.input("base", {T, C})};
-                const ops::CombineRows dgather{.y = o.output("dx", {T, C}),
+                const ops::CombineRows dspread{.y = o.output("dx", {T, C}),
                                                .x = o.input("drows", {T * K, C}),
                                                .row_of_slot = row_of_slot,
                                                .base = {}};
-                const ops::GatherRows dcombine{.y = o.output("dexpert_out", {T * K, C}),
+                const ops::SpreadRows dcombine{.y = o.output("dexpert_out", {T * K, C}),
                                                .x = o.input("dout", {T, C}),
-                                               .index = slot_of_row,
-                                               .divide = K};
-                return Program{.steps = {step("GatherRows", gather), step("CombineRows", combine),
-                                         step("CombineRows gradient", dgather),
-                                         step("GatherRows gradient", dcombine)},
+                                               .row_of_slot = row_of_slot};
+                return Program{.steps = {step("SpreadRows", spread), step("CombineRows", combine),
+                                         step("CombineRows gradient", dspread),
+                                         step("SpreadRows gradient", dcombine)},
                                .seeds = {{"rows", "drows"}, {"out", "dout"}},
                                .gradients = {{"x", "dx"}, {"expert_out", "dexpert_out"}},
                                .forward_steps = 2};
