@@ -25,6 +25,10 @@ __device__ __forceinline__ float row_sum(float x, float* shared) {
     return block_sum<kBlock>(x, shared);
 }
 
+// Narrow rows give a block too little to wait for: their next row is fetched ahead.
+template <int kThreads>
+inline constexpr bool kFetchesAhead = kThreads <= 128;
+
 // kThreads threads a row, kPacks packs of V elements a thread.
 template <class T, int kThreads, int kPacks>
 __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
@@ -34,25 +38,34 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
   constexpr int kRowsPerBlock = kBlock / kThreads;
   __shared__ float shared[kBlock / 32];
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
-  Pack<T, V> w[kPacks];
-#pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-    const int c = (p * kThreads + lane) * V;
-    if (c < columns) w[p] = load<T, V>(weight + c);
-  }
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kRowsPerBlock;
-  for (std::int64_t r = blockIdx.x * kRowsPerBlock + threadIdx.x / kThreads; r < rows;
-       r += stride) {
-    const T* in = x[r];
-    float v[kPacks][V];
-    float sum = 0;
+  Pack<T, V> w[kPacks], now[kPacks], next[kPacks];
+  const auto fetch = [&](const T* row, Pack<T, V>(&to)[kPacks]) {
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       const int c = (p * kThreads + lane) * V;
-      if (c < columns) {
-        unpack(load<T, V>(in + c), v[p]);
+      if (c < columns) to[p] = load<T, V>(row + c);
+    }
+  };
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kRowsPerBlock;
+  std::int64_t r = blockIdx.x * kRowsPerBlock + threadIdx.x / kThreads;
+  if (kFetchesAhead<kThreads> && r < rows) fetch(x[r], next);
+  fetch(weight, w);
+  for (; r < rows; r += stride) {
+    if constexpr (kFetchesAhead<kThreads>) {
 #pragma unroll
-        for (int i = 0; i < V; ++i) sum += v[p][i] * v[p][i];
+      for (int p = 0; p < kPacks; ++p) now[p] = next[p];
+      if (r + stride < rows) fetch(x[r + stride], next);
+    } else {
+      fetch(x[r], now);
+    }
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if ((p * kThreads + lane) * V < columns) {
+        float v[V];
+        unpack(now[p], v);
+#pragma unroll
+        for (int i = 0; i < V; ++i) sum += v[i] * v[i];
       }
     }
     sum = row_sum<kThreads, kBlock>(sum, shared);
@@ -63,10 +76,11 @@ __global__ void __launch_bounds__(kBlockOf<kThreads>, kBlocksPerSm<kThreads>)
     for (int p = 0; p < kPacks; ++p) {
       const int c = (p * kThreads + lane) * V;
       if (c < columns) {
-        float g[V];
+        float v[V], g[V];
+        unpack(now[p], v);
         unpack(w[p], g);
 #pragma unroll
-        for (int i = 0; i < V; ++i) g[i] = v[p][i] * scale * g[i];
+        for (int i = 0; i < V; ++i) g[i] = v[i] * scale * g[i];
         store<T, V>(out + c, pack<T, V>(g));
       }
     }
@@ -289,7 +303,7 @@ bool dispatch_row_shape(std::int64_t columns, F&& f) {
   else if (packs <= 128)
     f(RowShape<128, 1>{});
   else if (packs <= 256)
-    f(RowShape<256, 1>{});
+    f(RowShape<128, 2>{});
   else if (packs <= 512)
     f(RowShape<256, 2>{});
   else if (packs <= 768)
