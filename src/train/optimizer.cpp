@@ -29,12 +29,21 @@ std::vector<Group> compile(const std::vector<ParamGroupOverride>& overrides) {
 
 }  // namespace
 
+void Optimizer::check_settings(const OptimizerSettings& settings, Device device) {
+  if (settings.master_weights == MasterWeights::kBf16 && device == Device::kCuda &&
+      settings.exp_avg_dtype != settings.exp_avg_sq_dtype)
+    fail(cat("optimizer.exp_avg_sq_dtype is ", name_of(settings.exp_avg_sq_dtype),
+             " and optimizer.exp_avg_dtype ", name_of(settings.exp_avg_dtype),
+             "; on a GPU both moments have one type: give both keys the same"));
+}
+
 Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings, std::uint64_t seed,
                      Device device)
     : settings_(settings),
       seed_(seed),
       sum_squares_({1}, DType::kF64, device),
       clip_factor_({1}, DType::kF64, device) {
+  check_settings(settings, device);
   std::vector<Group> groups = compile(settings.overrides);
   const bool low_precision_state = settings.master_weights == MasterWeights::kBf16;
   std::size_t bytes = 0;

@@ -18,6 +18,9 @@ class Optimizer {
   // of param_group_overrides that is no regular expression or matches no parameter.
   Optimizer(models::CausalLm& model, const OptimizerSettings& settings, std::uint64_t seed,
             Device device);
+  // Throws Error, naming the key, for settings that `device` has no kernel for: known before any
+  // weight is loaded.
+  static void check_settings(const OptimizerSettings& settings, Device device);
 
   // Queues the squared L2 norm of all gradients and the factor that clips the norm to max_norm (0
   // or infinity: 1), which marks the step as not applied where the norm or `loss` (F64 [1], or {})

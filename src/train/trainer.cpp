@@ -146,6 +146,7 @@ class Run {
   }
 
   void make_engine() {
+    Optimizer::check_settings(recipe_.optimizer, options_.device);
     check_memory();
     engine_ = std::make_unique<Engine>(
         models::make_model(config_, dtype_, recipe_.model.latent_norm_eps),
