@@ -34,10 +34,8 @@ __device__ double sum_of_squares(const T* x, int count) {
     for (int i = static_cast<int>(threadIdx.x) * V; i < packed; i += kThreads * V) {
       float v[V];
       unpack(load<T, V>(x + i), v);
-      float part = 0;  // a pack's sum in float, packs in double
 #pragma unroll
-      for (int k = 0; k < V; ++k) part += v[k] * v[k];
-      sum += static_cast<double>(part);
+      for (int k = 0; k < V; ++k) sum += static_cast<double>(v[k]) * static_cast<double>(v[k]);
     }
     for (int i = packed + static_cast<int>(threadIdx.x); i < count; i += kThreads) {
       const auto v = static_cast<double>(to_float(x[i]));
