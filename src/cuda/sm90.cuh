@@ -154,6 +154,12 @@ __device__ __forceinline__ void tma_reduce_add_3d(const CUtensorMap* map, const 
       "r"(smem_address(src)), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
+// Brings the box into L2.
+__device__ __forceinline__ void tma_prefetch_3d(const CUtensorMap* map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x),
+               "r"(y), "r"(z)
+               : "memory");
+}
 // Contiguous bytes (a multiple of 16, 16-byte aligned on both sides).
 __device__ __forceinline__ void bulk_load(void* dst, const void* src, std::uint32_t bytes,
                                           std::uint64_t* bar) {
@@ -223,9 +229,6 @@ __device__ __forceinline__ void register_budget_lower() {
 // Barrier `id` (1..15; 0 is __syncthreads) among `threads` threads.
 __device__ __forceinline__ void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // ---- 8x8 matrix fragments of 16-bit values to shared memory (the accumulator layout of wgmma).

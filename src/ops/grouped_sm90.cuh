@@ -1,0 +1,219 @@
+#pragma once
+// What the grouped products on Hopper's tensor cores share: tiles of 128 x 256 over all experts,
+// found on the device from the offsets, and the slabs of both operands that the copy engine brings.
+// Two neighbouring blocks (a cluster), one above the other, share the second operand by multicast.
+#include "cuda/sm90_wgmma.cuh"
+#include "cuda/tensor_map.h"
+#include "ops/grouped.cuh"
+
+namespace glmtune::ops::grouped {
+
+using namespace sm90;
+
+inline constexpr int kTileM = 128, kTileN = 256, kTileK = 64;
+inline constexpr int kPiece = 64 * 64 * 2;  // bytes of one copied box: 64 rows of 128 bytes
+inline constexpr int kPiecesA = kTileM / 64, kPiecesB = kTileN / 64;
+inline constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
+inline constexpr int kMaxExperts = 480;
+inline constexpr int kRasterM = 8;  // tile pairs along m walked together: operands stay in L2
+
+enum class Product : std::uint8_t {
+  kTransB,  // out[r] = a[r] · b[e]ᵀ, b [E, N, K]
+  kPlain,   // out[r] = a[r] · b[e],  b [E, K, N]
+  kWgrad,   // dw[e] += dyᵀ x: m counts dy's columns, n counts x's, the sum runs over e's rows
+};
+
+struct Problem {
+  const std::int32_t* offsets;
+  void* out;
+  std::int64_t ld;       // of the results
+  int experts, m, n, k;  // k of kWgrad and m of the others come from the offsets
+};
+
+struct Tile {
+  int expert;
+  int m0, n0;        // of this block: row of the output, column of the output
+  int rows;          // output rows this tile may write (of kTileM)
+  int k0, k_blocks;  // first row of the sum (kWgrad), slabs of 64
+  int k_last;        // valid rows in the last slab
+};
+
+// Counts tiles of a cluster, expert by expert: before[e] in shared memory.
+template <Product P>
+struct Schedule {
+  const int* before;
+  Problem p;
+  int expert = 0;
+
+  static constexpr int kClusterM = 2 * kTileM;
+  static __device__ int tiles_m(const Problem& p, int rows) {
+    if (rows == 0) return 0;
+    return ((P == Product::kWgrad ? p.m : rows) + kClusterM - 1) / kClusterM;
+  }
+  static __device__ int tiles_n(const Problem& p) { return (p.n + kTileN - 1) / kTileN; }
+
+  // Calls for ascending indices only. False past the last tile.
+  __device__ __forceinline__ bool find(int index, int rank, Tile& tile) {
+    if (index >= before[p.experts]) return false;
+    while (index >= before[expert + 1]) ++expert;
+    const int first = p.offsets[expert], rows = p.offsets[expert + 1] - first;
+    const int m_tiles = tiles_m(p, rows), n_tiles = tiles_n(p);
+    const int local = index - before[expert];
+    const int band = local / (kRasterM * n_tiles), rest = local - band * kRasterM * n_tiles;
+    const int height = min(kRasterM, m_tiles - band * kRasterM);
+    const int n = rest / height, m = band * kRasterM + rest - n * height;
+    tile.expert = expert;
+    const int local_m = m * kClusterM + rank * kTileM;
+    tile.n0 = n * kTileN;
+    if constexpr (P == Product::kWgrad) {
+      tile.m0 = local_m;
+      tile.rows = min(kTileM, p.m - local_m);
+      tile.k0 = first;
+      tile.k_blocks = (rows + kTileK - 1) / kTileK;
+      tile.k_last = rows - (tile.k_blocks - 1) * kTileK;
+    } else {
+      tile.m0 = first + local_m;
+      tile.rows = min(kTileM, rows - local_m);
+      tile.k0 = 0;
+      tile.k_blocks = (p.k + kTileK - 1) / kTileK;
+      tile.k_last = kTileK;
+    }
+    return true;
+  }
+};
+
+// One slab of both operands into `stage`, this block's share of the cluster's copies.
+template <Product P>
+__device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* full,
+                                          const CUtensorMap* map_a, const CUtensorMap* map_b,
+                                          const Tile& tile, int kb, int rank) {
+  const int k = tile.k0 + kb * kTileK;
+#pragma unroll
+  for (int i = 0; i < kPiecesA; ++i) {
+    const int m = tile.m0 + 64 * i;
+    const int x = P == Product::kWgrad ? m : k, y = P == Product::kWgrad ? k : m;
+    tma_load_2d(stage + i * kPiece, map_a, full, x, y);
+  }
+  std::uint8_t* b = stage + kPiecesA * kPiece;
+#pragma unroll
+  for (int half = 0; half < kPiecesB / 2; ++half) {
+    const int j = rank * (kPiecesB / 2) + half, n = tile.n0 + 64 * j;
+    const int x = P == Product::kTransB ? k : n, y = P == Product::kTransB ? n : k;
+    const int z = P == Product::kWgrad ? 0 : tile.expert;
+    tma_load_3d_multicast(b + j * kPiece, map_b, full, x, y, z, 3);
+  }
+}
+
+// before[e] = tiles of the experts before e, for e = 0 .. experts, by one warp.
+template <Product P>
+__device__ __forceinline__ void count_tiles(const Problem& p, int* before) {
+  using Tiles = Schedule<P>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int sum = 0;
+  for (int base = 0; base < p.experts; base += 32) {
+    const int e = base + lane;
+    int tiles = 0;
+    if (e < p.experts)
+      tiles = Tiles::tiles_m(p, p.offsets[e + 1] - p.offsets[e]) * Tiles::tiles_n(p);
+#pragma unroll
+    for (int o = 1; o < 32; o <<= 1) {
+      const int other = __shfl_up_sync(0xffffffffu, tiles, o);
+      if (lane >= o) tiles += other;
+    }
+    if (e < p.experts) before[e + 1] = sum + tiles;
+    sum += __shfl_sync(0xffffffffu, tiles, 31);
+  }
+  if (lane == 0) before[0] = 0;
+}
+
+// The place in the ring of slabs, and the parity of its phase.
+template <int kStages>
+struct SlabRing {
+  int slot = 0;
+  std::uint32_t phase = 0;
+  __device__ __forceinline__ void next() {
+    if (++slot == kStages) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// One thread of a block feeds the ring with the slabs of all its tiles; begin(tile) comes first.
+template <int kStages, Product P, class Begin>
+__device__ __forceinline__ void feed(Schedule<P> tiles, int index, int clusters, int rank,
+                                     std::uint8_t* stages, std::uint64_t* full,
+                                     std::uint64_t* empty, const CUtensorMap* map_a,
+                                     const CUtensorMap* map_b, Begin&& begin) {
+  SlabRing<kStages> ring;
+  for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
+    begin(tile);
+    for (int kb = 0; kb < tile.k_blocks; ++kb) {
+      mbarrier_wait(&empty[ring.slot], ring.phase ^ 1);
+      mbarrier_arrive_expect(&full[ring.slot], kStageBytes);
+      load_slab<P>(stages + ring.slot * kStageBytes, &full[ring.slot], map_a, map_b, tile, kb,
+                   rank);
+      ring.next();
+    }
+  }
+}
+
+// A warp has read a slab: it tells both blocks of the cluster, which loaded half of it each.
+__device__ __forceinline__ void release_slab(std::uint64_t* empty) {
+  const auto lane = threadIdx.x % 32;
+  if (lane < 2) mbarrier_arrive_cluster(empty, lane);
+}
+
+// d (+)= this warpgroup's 64 rows of the slab's first operand times its second.
+template <Product P>
+__device__ __forceinline__ void multiply_slab(float (&d)[kTileN / 2], const std::uint8_t* stage,
+                                              int group, bool accumulate) {
+  constexpr int kTransA = P == Product::kWgrad ? 1 : 0;
+  constexpr int kTransB = P == Product::kTransB ? 0 : 1;
+  constexpr int kStepA = kTransA ? 2048 : 32, kStepB = kTransB ? 2048 : 32;
+  const std::uint8_t* a = stage + group * kPiece;
+  const std::uint8_t* b = stage + kPiecesA * kPiece;
+  const std::uint64_t da = kTransA ? mn_major_descriptor(a, kPiece) : k_major_descriptor(a);
+  const std::uint64_t db = kTransB ? mn_major_descriptor(b, kPiece) : k_major_descriptor(b);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < kTileK / 16; ++k)
+    Wgmma<kTileN>::template ss<kTransA, kTransB>(d, advance(da, k * kStepA),
+                                                 advance(db, k * kStepB), accumulate || k > 0);
+  wgmma_commit();
+}
+
+// Columns 64·chunk .. of a warp's 16 rows as bf16 to 16 swizzled rows of 128 bytes.
+__device__ __forceinline__ void stage_bf16(const float (&d)[kTileN / 2], int chunk,
+                                           std::uint8_t* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8;
+  const std::uint32_t row = lane % 8 + 8 * (matrix & 1), byte = (matrix >> 1) * 16;
+#pragma unroll
+  for (int g = 0; g < 4; ++g) {
+    const int j = (chunk * 8 + g * 2) * 4;
+    stmatrix_x4(to + swizzle_128(row, g * 32 + byte), pack_bf16(d[j], d[j + 1]),
+                pack_bf16(d[j + 2], d[j + 3]), pack_bf16(d[j + 4], d[j + 5]),
+                pack_bf16(d[j + 6], d[j + 7]));
+  }
+}
+
+// Whole clusters, a block for each multiprocessor.
+template <class Kernel, class... Maps>
+void launch(Context& ctx, Kernel kernel, int threads, int shared_bytes, const Problem& p,
+            const Maps&... maps) {
+  CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+  const int blocks = cuda_of(ctx, "GroupedMatmul").multiprocessors / 2 * 2;
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
+           static_cast<std::size_t>(shared_bytes), stream_of(ctx)>>>(maps..., p);
+  CHECK_LAUNCH();
+}
+
+// Whether the copy engine can fetch this operand's rows.
+inline bool addressable(const Tensor& t) {
+  if (t.dtype != DType::kBF16 || t.size(-1) % 8 != 0) return false;
+  return t.rank == 2 ? tensor_map_possible(t.data, {t.stride(0) * 2})
+                     : tensor_map_possible(t.data, {t.stride(0) * 2, t.stride(1) * 2});
+}
+
+}  // namespace glmtune::ops::grouped
