@@ -17,25 +17,6 @@ namespace {
 constexpr int kMaxDepth = 512;
 constexpr std::size_t kHashKeysFrom = 32;  // members beyond which duplicates are looked up by hash
 
-void append_utf8(std::string& out, unsigned code) {
-  const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0U | code >> 6U);
-    put(0x80U | (code & 0x3FU));
-  } else if (code < 0x10000) {
-    put(0xE0U | code >> 12U);
-    put(0x80U | (code >> 6U & 0x3FU));
-    put(0x80U | (code & 0x3FU));
-  } else {
-    put(0xF0U | code >> 18U);
-    put(0x80U | (code >> 12U & 0x3FU));
-    put(0x80U | (code >> 6U & 0x3FU));
-    put(0x80U | (code & 0x3FU));
-  }
-}
-
 class Parser {
  public:
   Parser(std::string_view text, std::string_view where) : text_(text), where_(where) {}
@@ -79,10 +60,11 @@ class Parser {
 
   std::string found() const {
     if (at_end()) return "the end of the text";
-    const std::size_t n = std::max<std::size_t>(utf8_length(text_, pos_), 1);
-    const auto c = static_cast<unsigned char>(text_[pos_]);
-    if (c < 0x20 || (c >= 0x80 && n == 1)) return cat("byte ", static_cast<int>(c));
-    return cat("'", text_.substr(pos_, n), "'");
+    const Decoded d = decode_utf8(text_, pos_);
+    if (d.code < 0x20 || d.code == kInvalidCode) {
+      return cat("byte ", int{static_cast<unsigned char>(text_[pos_])});
+    }
+    return cat("'", text_.substr(pos_, d.length), "'");
   }
 
   bool word(std::string_view w) {
@@ -239,9 +221,9 @@ class Parser {
       while (!at_end() && text_[pos_] != '"' && text_[pos_] != '\\') {
         const auto c = static_cast<unsigned char>(text_[pos_]);
         if (c < 0x20) error(cat("a control character (byte ", int{c}, ") inside a string"));
-        const std::size_t n = utf8_length(text_, pos_);
-        if (n == 0) error(cat("invalid UTF-8 (byte ", int{c}, ")"));
-        pos_ += n;
+        const Decoded d = decode_utf8(text_, pos_);
+        if (d.code == kInvalidCode) error(cat("invalid UTF-8 (byte ", int{c}, ")"));
+        pos_ += d.length;
       }
       out.append(text_, run, pos_ - run);
       if (at_end()) error_at(start, "a string without its closing quote");

@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/utf8.h"
 #include "text/nfc.h"
 #include "text/tokenizer_impl.h"
 
@@ -243,7 +244,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids,
     if (options.skip_special_tokens && added != nullptr && added->special) continue;
     bytes += token_bytes(id);
   }
-  return replace_invalid_utf8(bytes);
+  return io::replace_invalid_utf8(bytes);
 }
 
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view content) const {

@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 and the character properties the tokenizer and the template engine need.
+// The character properties the tokenizer and the template engine need.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,24 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "io/utf8.h"
+
 namespace glmtune::text {
 
-inline constexpr char32_t kInvalidCode = 0xFFFFFFFF;
+using io::append_utf8;
+using io::decode_utf8;
+using io::Decoded;
+using io::kInvalidCode;
 
-struct Decoded {
-  char32_t code;       // kInvalidCode where the bytes are not valid UTF-8
-  std::size_t length;  // bytes it takes, at least 1
-};
-// The code point at text[pos]; pos < text.size(). An invalid byte is decoded alone.
-Decoded decode_utf8_slow(std::string_view text, std::size_t pos);
-inline Decoded decode_utf8(std::string_view text, std::size_t pos) {
-  const auto byte = static_cast<unsigned char>(text[pos]);
-  if (byte < 0x80) return {byte, 1};
-  return decode_utf8_slow(text, pos);
-}
-void append_utf8(std::string& out, char32_t code);
-// Each maximal invalid part replaced by U+FFFD, as Rust's from_utf8_lossy and Python do.
-std::string replace_invalid_utf8(std::string_view bytes);
 std::size_t count_code_points(std::string_view text);
 
 // A byte for every code point; pages of 256 equal bytes share one.

@@ -13,6 +13,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/utf8.h"
 
 namespace glmtune::train {
 namespace {
@@ -205,29 +206,12 @@ class TreeBuilder : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, YamlNode> anchors_;
 };
 
-// The line of the first byte that is not UTF-8; none when all is well.
+// The line of the first byte that is not UTF-8, or is 0; none when all is well.
 std::optional<std::size_t> line_of_bad_utf8(std::string_view s) {
-  std::size_t line = 1;
-  for (std::size_t i = 0; i < s.size();) {
-    const auto c = static_cast<unsigned char>(s[i]);
-    std::size_t n = 0;
-    if (c < 0x80) {
-      n = 1;
-    } else if (c >= 0xC2 && c < 0xE0) {
-      n = 2;
-    } else if (c >= 0xE0 && c < 0xF0) {
-      n = 3;
-    } else if (c >= 0xF0 && c < 0xF5) {
-      n = 4;
-    }
-    if (n == 0 || i + n > s.size()) return line;
-    for (std::size_t k = 1; k < n; ++k)
-      if ((static_cast<unsigned char>(s[i + k]) & 0xC0) != 0x80) return line;
-    if (c == '\n') ++line;
-    if (c == 0) return line;
-    i += n;
-  }
-  return std::nullopt;
+  const std::size_t at = std::min(io::first_invalid_utf8(s), s.find('\0'));
+  if (at >= s.size()) return std::nullopt;
+  return 1 + static_cast<std::size_t>(
+                 std::count(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
 YamlNode parse_one(const std::string& text, const std::string& file) {
