@@ -1,10 +1,19 @@
 #include "apps/hub.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "apps/launch.h"
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
+#include "io/hub_download.h"
+#include "io/row_files.h"
+#include "train/log.h"
+#include "train/progress.h"
 
 namespace glmtune::apps {
 
@@ -12,44 +21,104 @@ io::HubCache local_hub_cache() {
   return io::hub_cache([](const char* name) { return environment(name); });
 }
 
-std::string local_model(const std::string& path_or_id) {
-  std::error_code error;
-  if (std::filesystem::exists(path_or_id, error) || !io::is_hub_id(path_or_id)) return path_or_id;
-  return io::resolve_repo(path_or_id, io::RepoKind::kModel, local_hub_cache()).folder;
-}
-
 namespace {
 
-std::string local_data(const std::string& path_or_id) {
+// A line at a terminal, else a line of the log now and then.
+class DownloadReport {
+ public:
+  DownloadReport(std::string id, const io::HubCache& hub) : id_(std::move(id)), hub_(hub) {}
+
+  void show(const io::FetchProgress& p) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!begun_) {
+      begun_ = logged_ = now;
+      bytes_at_start_ = p.bytes_done;
+      train::log_info(cat("fetching ", id_, " from ", hub_.endpoint, " into ", hub_.root));
+    }
+    const double seconds = std::chrono::duration<double>(now - *begun_).count();
+    const auto arrived =
+        static_cast<double>(p.bytes_done - std::min(p.bytes_done, bytes_at_start_));
+    const std::string speed =
+        seconds > 0 ? io::human_bytes(static_cast<std::uint64_t>(arrived / seconds)) + "/s" : "";
+    const std::string figures = cat("MB  ", p.files_done, "/", p.files, " files  ", speed);
+    if (isatty(STDOUT_FILENO) == 1) {
+      const auto mb = [](std::uint64_t bytes) {
+        return static_cast<std::int64_t>(bytes / 1000000);
+      };
+      if (!line_) line_.emplace(cat("Fetching ", id_), 0, mb(p.bytes), true);
+      line_->set_total(mb(p.bytes));
+      line_->update(mb(p.bytes_done), figures);
+    } else if (now - logged_ > std::chrono::seconds(30)) {
+      logged_ = now;
+      train::log_info(cat("fetching ", id_, ": ", io::human_bytes(p.bytes_done), " of ",
+                          io::human_bytes(p.bytes), ", ", p.files_done, " of ", p.files, " files, ",
+                          speed));
+    }
+  }
+
+ private:
+  std::string id_;
+  const io::HubCache& hub_;
+  std::optional<train::Progress> line_;
+  std::optional<std::chrono::steady_clock::time_point> begun_;
+  std::chrono::steady_clock::time_point logged_;
+  std::uint64_t bytes_at_start_ = 0;
+};
+
+std::string fetched(const std::string& path_or_id, io::RepoKind kind) {
   std::error_code error;
   if (std::filesystem::exists(path_or_id, error) || !io::is_hub_id(path_or_id)) return path_or_id;
-  return io::resolve_repo(path_or_id, io::RepoKind::kDataset, local_hub_cache()).folder;
+  // A file of rows that is not there is no id to ask the hub for.
+  if (kind == io::RepoKind::kDataset && io::is_row_file(path_or_id)) return path_or_id;
+  const io::HubCache hub = local_hub_cache();
+  DownloadReport report(path_or_id, hub);
+  io::FetchOptions options;
+  options.progress = [&](const io::FetchProgress& p) { report.show(p); };
+  options.notice = train::log_warning;
+  return io::fetch_repo(path_or_id, kind, hub, options).folder;
 }
 
-void use_local(train::DatasetEntry& entry) {
-  if (!entry.tokenizer.empty()) entry.tokenizer = local_model(entry.tokenizer);
+void fetch(train::DatasetEntry& entry) {
+  if (!entry.tokenizer.empty()) entry.tokenizer = fetched_tokenizer(entry.tokenizer);
   std::visit(
       [](auto& settings) {
-        if constexpr (requires { settings.paths; })
-          for (std::string& path : settings.paths) path = local_data(path);
+        if constexpr (requires { settings.paths; }) {
+          for (std::string& path : settings.paths) path = fetched(path, io::RepoKind::kDataset);
+        }
       },
       entry.settings);
 }
 
 }  // namespace
 
-void use_local_data(train::Recipe& recipe) {
-  const auto use = [](train::DatasetEntry& entry) {
+std::string local_model(const std::string& path_or_id) {
+  std::error_code error;
+  if (std::filesystem::exists(path_or_id, error) || !io::is_hub_id(path_or_id)) return path_or_id;
+  return io::resolve_repo(path_or_id, io::RepoKind::kModel, local_hub_cache()).folder;
+}
+
+std::string fetched_model(const std::string& path_or_id) {
+  return fetched(path_or_id, io::RepoKind::kModel);
+}
+
+std::string fetched_tokenizer(const std::string& path_or_id) {
+  return fetched(path_or_id, io::RepoKind::kTokenizer);
+}
+
+void fetch_data(train::Recipe& recipe) {
+  const auto named = [](const std::string& key, const auto& work) {
     try {
-      use_local(entry);
-    } catch (const MachineError&) {
-      throw;
+      work();
+    } catch (const MachineError& e) {
+      fail_machine(cat(key, ": ", e.what()));
     } catch (const Error& e) {
-      fail(cat(entry.key, ": ", e.what()));
+      fail(cat(key, ": ", e.what()));
     }
   };
-  use(recipe.dataset);
-  for (train::DatasetEntry& entry : recipe.validation_datasets) use(entry);
+  named(recipe.dataset.key, [&] { fetch(recipe.dataset); });
+  for (train::DatasetEntry& entry : recipe.validation_datasets) {
+    named(entry.key, [&] { fetch(entry); });
+  }
 }
 
 }  // namespace glmtune::apps

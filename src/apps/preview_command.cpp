@@ -21,10 +21,10 @@ int run(const PreviewCommand& command) {
   train::RecipeFile file =
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
-  const std::string folder = local_model(file.recipe.model.pretrained_model_name_or_path);
+  const std::string folder = fetched_tokenizer(file.recipe.model.pretrained_model_name_or_path);
   const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
   train::TrainingData data(folder, config.vocab_size);
-  use_local_data(file.recipe);
+  fetch_data(file.recipe);
   const train::DatasetEntry& entry = file.recipe.dataset;
   const auto source = data.open(entry, {});
 

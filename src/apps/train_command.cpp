@@ -25,7 +25,10 @@ int run(const TrainCommand& command) {
   const train::RecipePlan plan = train::plan_recipe(file.recipe, nullptr, launch.world_size, {});
   for (const std::string& conflict : plan.conflicts)
     fail(cat(command.recipe.recipe, ": ", conflict));
-  use_local_data(file.recipe);
+  // Before the signals are handled: Ctrl-C ends a download at once, the next run continues it.
+  if (!file.recipe.model.from_config)
+    (void)fetched_model(file.recipe.model.pretrained_model_name_or_path);
+  fetch_data(file.recipe);
   std::string list;
   for (const std::string& key : file.checked.no_counterpart)
     list += (list.empty() ? "" : ", ") + key;

@@ -1,11 +1,5 @@
 #include "data/pack_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -13,6 +7,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/hash.h"
+#include "io/file_lock.h"
 #include "io/files.h"
 #include "io/json.h"
 
@@ -25,22 +20,6 @@ using io::Value;
 // 32-digit hash of all before it.
 constexpr std::string_view kMagic = "glmtpak1";
 constexpr std::size_t kHashDigits = 32;
-
-class Lock {
- public:
-  explicit Lock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT, 0644)) {
-    if (fd_ < 0) fail_machine(cat(path, ": cannot be created: ", std::strerror(errno)));
-    while (::flock(fd_, LOCK_EX) != 0) {
-      if (errno != EINTR) fail_machine(cat(path, ": cannot be locked: ", std::strerror(errno)));
-    }
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() { ::close(fd_); }
-
- private:
-  int fd_;
-};
 
 Value counts_value(const std::vector<Count>& counts) {
   Value::Array out;
@@ -122,7 +101,7 @@ PackCache::PackCache(const std::string& folder, const std::string& key)
 
 PackedContents PackCache::get(const std::function<PackedContents()>& make) const {
   if (auto found = read()) return std::move(*found);
-  const Lock lock(path_ + ".lock");
+  const io::FileLock lock(path_ + ".lock");  // without one both make the same file
   // Whoever held the lock before may have made it meanwhile.
   if (auto found = read()) return std::move(*found);
   PackedContents made = make();

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "io/row_files.h"
 
 namespace glmtune::data {
 namespace {
@@ -42,21 +42,12 @@ std::int64_t position(std::string_view text, std::int64_t otherwise, std::int64_
   return std::clamp<std::int64_t>(n, 0, rows);
 }
 
-constexpr std::array<std::string_view, 7> kEndings{
-    ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".parquet"};
-
-bool has_rows(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
-}
-
 std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split_name) {
   std::vector<std::string> files;
   std::vector<std::string> of_split;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
-    if (!has_rows(entry.path())) continue;
+    if (!io::is_row_file(entry.path().filename().string())) continue;
     files.push_back(entry.path().string());
     if (entry.path().filename().string().find(split_name) != std::string::npos) {
       of_split.push_back(files.back());

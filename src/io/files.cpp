@@ -26,27 +26,6 @@ namespace {
 // Some network file systems refuse larger single transfers.
 constexpr std::size_t kLargestTransfer = std::size_t{64} << 20U;
 
-[[noreturn]] void fail_errno(const std::string& path, std::string_view doing, int error) {
-  const std::string message = cat(path, ": ", doing, " failed: ", std::strerror(error));
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      fail_machine(cat(message, "; free space (", human_bytes(free_bytes(path)),
-                       " are left there) or write to another folder"));
-    case EACCES:
-    case EPERM:
-      fail(cat(message, "; check the permissions of the file and its folder"));
-    case EROFS:
-      fail(cat(message, "; choose a folder that can be written"));
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-      fail(message);
-    default:
-      fail_machine(message);
-  }
-}
-
 std::string folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
@@ -71,6 +50,27 @@ void sync_fd(int fd, const std::string& path) {
 }
 
 }  // namespace
+
+void fail_errno(const std::string& path, std::string_view doing, int error) {
+  const std::string message = cat(path, ": ", doing, " failed: ", std::strerror(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      fail_machine(cat(message, "; free space (", human_bytes(free_bytes(path)),
+                       " are left there) or write to another folder"));
+    case EACCES:
+    case EPERM:
+      fail(cat(message, "; check the permissions of the file and its folder"));
+    case EROFS:
+      fail(cat(message, "; choose a folder that can be written"));
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+      fail(message);
+    default:
+      fail_machine(message);
+  }
+}
 
 ReadFile::ReadFile(const std::string& path)
     : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {

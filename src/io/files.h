@@ -8,6 +8,9 @@
 
 namespace glmtune::io {
 
+// Throws the error that the failed system call `doing` on `path` stands for.
+[[noreturn]] void fail_errno(const std::string& path, std::string_view doing, int error);
+
 // An open file for reading at any offset.
 class ReadFile {
  public:

@@ -4,12 +4,14 @@
 #include <cctype>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/row_files.h"
 
 namespace glmtune::io {
 namespace {
@@ -24,27 +26,23 @@ bool is_true(const std::optional<std::string>& value) {
   return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
 }
 
-bool is_commit(std::string_view text) {
-  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
+// The first word of a file with one line.
+std::string first_line(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return std::string(text.substr(begin, text.find_first_of(kSpace, begin) - begin));
 }
 
-std::string folder_name(const std::string& id, RepoKind kind) {
-  std::string name = kind == RepoKind::kModel ? "models--" : "datasets--";
-  for (const char c : id) name += c == '/' ? std::string("--") : std::string(1, c);
-  return name;
-}
-
-std::string what_to_do(const std::string& id, RepoKind kind) {
-  return cat("; fetch it first (`hf download ",
-             kind == RepoKind::kDataset ? "--repo-type dataset " : "", id,
-             "`), or give the path of a folder");
+std::string what_to_do(const std::string& id, RepoKind kind, const HubCache& cache) {
+  return cat(
+      cache.offline ? "; HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so nothing is fetched" : "",
+      "; fetch it first (`hf download ", kind == RepoKind::kDataset ? "--repo-type dataset " : "",
+      id, "`), or give the path of a folder");
 }
 
 // The commit of a branch or tag; revisions with a slash lie in subfolders of refs.
 std::string commit_of(const fs::path& repo, const std::string& revision, const std::string& id,
-                      RepoKind kind) {
+                      RepoKind kind, const HubCache& cache) {
   if (is_commit(revision)) return revision;
   const bool safe =
       !revision.empty() && revision.find("..") == std::string::npos && revision.front() != '/';
@@ -58,12 +56,10 @@ std::string commit_of(const fs::path& repo, const std::string& revision, const s
       }
     }
     fail(cat(id, ": revision \"", revision, "\" is not in ", repo.string(),
-             " (it has: ", have.empty() ? "none" : have, ")", what_to_do(id, kind)));
+             " (it has: ", have.empty() ? "none" : have, ")", what_to_do(id, kind, cache)));
   }
   std::string commit = read_file(ref.string());
-  while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back())) != 0) {
-    commit.pop_back();
-  }
+  commit = first_line(commit);
   if (!is_commit(commit)) {
     fail(cat(ref.string(), ": expected a commit of 40 hexadecimal digits, found \"",
              commit.substr(0, 60), "\""));
@@ -71,9 +67,24 @@ std::string commit_of(const fs::path& repo, const std::string& revision, const s
   return commit;
 }
 
-// Files that a model's snapshot lacks. A link whose blob is gone counts as missing.
-std::vector<std::string> missing_files(const fs::path& snapshot) {
+bool has_row_file(const fs::path& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_row_file(entry.path().filename().string())) return true;
+  }
+  return false;
+}
+
+// Files that a snapshot lacks. A link whose blob is gone counts as missing.
+std::vector<std::string> missing_files(const fs::path& snapshot, RepoKind kind) {
   std::vector<std::string> missing;
+  if (kind == RepoKind::kDataset) {
+    if (!has_row_file(snapshot)) missing.emplace_back("files of rows (.parquet, .jsonl, .json)");
+    return missing;
+  }
+  if (kind == RepoKind::kTokenizer) {
+    if (!fs::exists(snapshot / "tokenizer.json")) missing.emplace_back("tokenizer.json");
+    return missing;
+  }
   if (!fs::exists(snapshot / "config.json")) missing.emplace_back("config.json");
   const fs::path index = snapshot / "model.safetensors.index.json";
   if (!fs::exists(index)) {
@@ -118,8 +129,39 @@ HubCache hub_cache(const Environment& environment) {
   } else {
     cache.root = set("HOME").value_or("") + "/.cache/huggingface/hub";
   }
-  if (cache.root.starts_with("~/")) cache.root = set("HOME").value_or("") + cache.root.substr(1);
+  const auto expand = [&](std::string& path) {
+    if (path.starts_with("~/")) path = set("HOME").value_or("") + path.substr(1);
+  };
+  expand(cache.root);
+  if (const auto endpoint = set("HF_ENDPOINT")) cache.endpoint = *endpoint;
+  while (cache.endpoint.ends_with('/')) cache.endpoint.pop_back();
+  if (is_true(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return cache;
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    if (!cache.token.empty()) break;
+    cache.token = first_line(environment(name).value_or(""));
+    cache.token_from = name;
+  }
+  if (!cache.token.empty()) return cache;
+  std::string home = set("HF_HOME").value_or(
+      set("XDG_CACHE_HOME").value_or(set("HOME").value_or("") + "/.cache") + "/huggingface");
+  std::string file = set("HF_TOKEN_PATH").value_or(home + "/token");
+  expand(file);
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) cache.token = first_line(read_file(file));
+  cache.token_from = cache.token.empty() ? "" : file;
   return cache;
+}
+
+bool is_commit(std::string_view text) {
+  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::string repo_folder(const HubCache& cache, const std::string& id, RepoKind kind) {
+  std::string name = kind == RepoKind::kDataset ? "datasets--" : "models--";
+  for (const char c : id) name += c == '/' ? std::string("--") : std::string(1, c);
+  return (fs::path(cache.root) / name).string();
 }
 
 bool is_hub_id(std::string_view text) {
@@ -147,23 +189,21 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
   if (!is_hub_id(path_or_id)) {
     fail(cat(path_or_id, ": does not exist, and is not a hub id (ORG/NAME)"));
   }
-  const fs::path repo = fs::path(cache.root) / folder_name(path_or_id, kind);
+  const fs::path repo = repo_folder(cache, path_or_id, kind);
   if (!fs::is_directory(repo)) {
     fail(cat(path_or_id, ": neither a folder here nor in the hub cache (searched ", repo.string(),
-             ")", what_to_do(path_or_id, kind)));
+             ")", what_to_do(path_or_id, kind, cache)));
   }
-  const std::string commit = commit_of(repo, revision, path_or_id, kind);
+  const std::string commit = commit_of(repo, revision, path_or_id, kind, cache);
   const fs::path snapshot = repo / "snapshots" / commit;
   if (!fs::is_directory(snapshot)) {
     fail(cat(path_or_id, ": the cache has no snapshot ", snapshot.string(),
-             what_to_do(path_or_id, kind)));
+             what_to_do(path_or_id, kind, cache)));
   }
-  if (kind == RepoKind::kModel) {
-    if (const auto missing = missing_files(snapshot); !missing.empty()) {
-      fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ", missing.front(),
-               missing.size() > 1 ? cat(" and ", missing.size() - 1, " more files") : "",
-               what_to_do(path_or_id, kind)));
-    }
+  if (const auto missing = missing_files(snapshot, kind); !missing.empty()) {
+    fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ", missing.front(),
+             missing.size() > 1 ? cat(" and ", missing.size() - 1, " more files") : "",
+             what_to_do(path_or_id, kind, cache)));
   }
   return {snapshot.string(), commit};
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Hub ids ("zai-org/GLM-5.2") resolved in the local cache of the Hugging Face hub, without a
-// connection. Layout: ROOT/models--ORG--NAME/{refs/REVISION, snapshots/COMMIT/...}.
+// connection. Layout: ROOT/models--ORG--NAME/{refs/REVISION, snapshots/COMMIT/FILE -> blobs/ETAG}.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,25 +16,36 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 struct HubCache {
   std::string root;
   bool offline = false;  // HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE
+  std::string endpoint = "https://huggingface.co";
+  std::string token = {};       // empty: none; never part of a message
+  std::string token_from = {};  // what a message may say of it: "HF_TOKEN", a file's name
 };
 
 // HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
-// ~/.cache/huggingface/hub, the first that is set.
+// ~/.cache/huggingface/hub, the first that is set; endpoint: HF_ENDPOINT; token: HF_TOKEN, else
+// the file HF_TOKEN_PATH or $HF_HOME/token, as `hf auth login` leaves it.
 HubCache hub_cache(const Environment& environment);
 
-enum class RepoKind : std::uint8_t { kModel, kDataset };
+// kTokenizer: a model's repository of which the weights are not needed.
+enum class RepoKind : std::uint8_t { kModel, kTokenizer, kDataset };
 
 struct ResolvedRepo {
   std::string folder;
   std::string commit;  // empty when a path was given
 };
 
+// 40 hexadecimal digits.
+bool is_commit(std::string_view text);
+// ROOT/models--ORG--NAME or ROOT/datasets--ORG--NAME.
+std::string repo_folder(const HubCache& cache, const std::string& id, RepoKind kind);
+
 // True for "ORG/NAME" and "NAME" of the characters that the hub allows.
 bool is_hub_id(std::string_view text);
 
 // A folder that exists is used as it is; otherwise the snapshot of `revision` (branch, tag or
 // commit) of a hub id. A model's snapshot must hold config.json and its weights, every shard of the
-// index; the error names the folder that was searched and what is missing.
+// index; a tokenizer's tokenizer.json; a data set's some file of rows. The error names the folder
+// that was searched and what is missing.
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision = "main");
 
