@@ -1,9 +1,5 @@
 // libFuzzer: any bytes as a chat template, rendered over a small conversation, end in a text or in
-// a TemplateError, within the limits. Not part of the default build:
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -Isrc
-//   tests/fuzz/template_fuzz.cpp
-//     src/text/{template_*,chat_template,unicode,unicode_tables}.cpp src/io/json*.cpp
-//     src/io/utf8.cpp src/base/error.cpp -o template_fuzz
+// a TemplateError, within the limits.
 #include <cstdint>
 
 #include "text/chat_template.h"
