@@ -20,6 +20,15 @@ class Vocabulary {
 
   std::int32_t find(std::string_view bytes) const { return find(bytes, hash_bytes(bytes)); }
   std::int32_t find(std::string_view bytes, std::uint64_t hash) const;  // -1: none
+  // Ask for the memory that find() will read: first the slot, then what stands behind it.
+  void prefetch_slot(std::uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
+  }
+  void prefetch_entry(std::uint64_t hash) const {
+    if (slots_.empty()) return;
+    const std::int32_t id = slots_[hash & (slots_.size() - 1)].id;
+    if (id >= 0) __builtin_prefetch(&entries_[static_cast<std::size_t>(id)]);
+  }
   bool has(std::int32_t id) const {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size() &&
            entries_[static_cast<std::size_t>(id)].length != kAbsent;
@@ -63,7 +72,10 @@ class MergeTable {
   static constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
   void reserve(std::size_t merges);
   void add(std::int32_t left, std::int32_t right, Merge merge);  // replaces an earlier one
-  Merge find(std::int32_t left, std::int32_t right) const {      // rank kNoRank: none
+  void prefetch(std::int32_t left, std::int32_t right) const {
+    __builtin_prefetch(&slots_[(key_of(left, right) * kMix) >> shift_], 1);
+  }
+  Merge find(std::int32_t left, std::int32_t right) const {  // rank kNoRank: none
     if (left < 256 && right < 256 && left >= 0 && right >= 0) {
       return low_ids_[static_cast<std::size_t>(left) * 256 + static_cast<std::size_t>(right)];
     }

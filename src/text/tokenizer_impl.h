@@ -35,8 +35,4 @@ struct Tokenizer::Impl {
   std::string bos_token, eos_token, pad_token;
 };
 
-// The bytes that text in the byte-level alphabet stands for (GPT-2's: printable characters stand
-// for themselves, the other bytes for U+0100 and on); nothing where a character is not of it.
-bool decode_byte_level(std::string_view text, std::string& out);
-
 }  // namespace glmtune::text

@@ -10,6 +10,8 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/json.h"
+#include "text/byte_level.h"
+#include "text/merge_loader.h"
 #include "text/nfc.h"
 #include "text/tokenizer_impl.h"
 
@@ -18,21 +20,6 @@ namespace {
 
 namespace od = simdjson::ondemand;
 using io::Value;
-
-// Byte of each character of the byte-level alphabet below U+0144, -1 where it is not of it.
-const std::array<std::int16_t, 324>& byte_of_character() {
-  static const auto table = [] {
-    std::array<std::int16_t, 324> t{};
-    t.fill(-1);
-    std::size_t next = 256;
-    for (std::size_t b = 0; b < 256; ++b) {
-      const bool itself = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-      t[itself ? b : next++] = static_cast<std::int16_t>(b);
-    }
-    return t;
-  }();
-  return table;
-}
 
 class Loader {
  public:
@@ -203,7 +190,7 @@ class Loader {
         bad(cat("added token ", token.id, " \"", token.content, "\" is there twice"));
       }
       std::string bytes;
-      if (!decode_byte_level(token.content, bytes)) bytes = token.content;
+      if (!append_byte_level(token.content, bytes)) bytes = token.content;
       impl_->added_bytes.push_back(std::move(bytes));
     }
   }
@@ -247,7 +234,8 @@ class Loader {
       if (!valid_id(id)) bad(cat("token \"", token, "\" has id ", id));
       const auto id32 = static_cast<std::int32_t>(id);
       if (impl_->added_by_id.count(id32) > 0) continue;
-      if (!decode_byte_level(token, bytes)) {
+      bytes.clear();
+      if (!append_byte_level(token, bytes)) {
         bad(cat("token ", id, " \"", token, "\" is not written in the byte-level alphabet"));
       }
       if (!impl_->vocabulary.add(id32, bytes)) {
@@ -266,16 +254,19 @@ class Loader {
       bad("model has no array \"merges\"");
     }
     impl_->merges.reserve(std::min(std::size_t(1) << 19U, size_ / 32));
-    std::uint32_t rank = 0;
+    MergeLoader loader(impl_->vocabulary, impl_->merges,
+                       [&](std::uint32_t rank, std::string_view left, std::string_view right) {
+                         check_missing_merge(rank, left, right);
+                       });
     for (auto element : merges) {
       od::value merge = element.value();
       if (merge.type().value() == od::json_type::string) {
         const std::string_view both = merge.get_string().value();
         const std::size_t space = both.find(' ');
         if (space == std::string_view::npos || both.find(' ', space + 1) != both.npos) {
-          bad(cat("merge ", rank, " is \"", both, "\", expected two tokens and a space"));
+          bad(cat("merge ", loader.rank(), " is \"", both, "\", expected two tokens and a space"));
         }
-        add_merge(both.substr(0, space), both.substr(space + 1), rank);
+        loader.add(both.substr(0, space), both.substr(space + 1));
       } else {
         std::array<std::string_view, 2> parts;
         std::size_t n = 0;
@@ -284,25 +275,20 @@ class Loader {
           if (n < 2) parts[n] = text;
           ++n;
         }
-        if (n != 2) bad(cat("merge ", rank, " has ", n, " parts, expected two"));
-        add_merge(parts[0], parts[1], rank);
+        if (n != 2) bad(cat("merge ", loader.rank(), " has ", n, " parts, expected two"));
+        loader.add(parts[0], parts[1]);
       }
-      ++rank;
     }
+    loader.finish();
   }
 
-  void add_merge(std::string_view left, std::string_view right, std::uint32_t rank) {
-    const auto id = [&](std::string_view token) {
-      return decode_byte_level(token, scratch_) ? impl_->vocabulary.find(scratch_) : -1;
-    };
-    const std::int32_t a = id(left);
-    const std::int32_t b = id(right);
-    joined_.assign(left);
-    joined_ += right;
-    const std::int32_t c = id(joined_);
-    if (a >= 0 && b >= 0 && c >= 0) return impl_->merges.add(a, b, {rank, c});
-    for (const std::string_view token : {left, right, std::string_view(joined_)}) {
-      if (id(token) < 0 && impl_->added_by_content.count(std::string(token)) == 0) {
+  // Merges of added tokens have no effect on ordinary text; others must not lack a token.
+  void check_missing_merge(std::uint32_t rank, std::string_view left,
+                           std::string_view right) const {
+    for (const std::string& token : {std::string(left), std::string(right), cat(left, right)}) {
+      std::string bytes;
+      const bool there = append_byte_level(token, bytes) && impl_->vocabulary.find(bytes) >= 0;
+      if (!there && impl_->added_by_content.count(token) == 0) {
         bad(cat("merge ", rank, " needs token \"", token, "\", which the vocabulary lacks"));
       }
     }
@@ -322,7 +308,6 @@ class Loader {
   std::string where_;
   std::shared_ptr<Tokenizer::Impl> impl_;
   std::size_t size_ = 0;  // of the file: what tables are made for
-  std::string scratch_, joined_;
 };
 
 std::string read_file(const std::filesystem::path& path) {
@@ -338,18 +323,6 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-bool decode_byte_level(std::string_view text, std::string& out) {
-  const auto& bytes = byte_of_character();
-  out.clear();
-  for (std::size_t i = 0; i < text.size();) {
-    const Decoded d = decode_utf8(text, i);
-    if (d.code >= bytes.size() || bytes[d.code] < 0) return false;
-    out.push_back(static_cast<char>(bytes[d.code]));
-    i += d.length;
-  }
-  return true;
-}
 
 Tokenizer Tokenizer::parse(std::string_view tokenizer_json, std::string_view config_json,
                            std::string_view where) {
