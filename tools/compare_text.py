@@ -5,7 +5,8 @@
     tools/compare_text.py BUILD_DIR templates [--count N] [--seed S]          random templates
     tools/compare_text.py BUILD_DIR speed FOLDER TEXTS.jsonl                  side by side
 
-BUILD_DIR is a build with the static libraries in it (build/cpu); FOLDER holds tokenizer.json.
+BUILD_DIR is a build with the static libraries and, for speed, bench/text_bench in it (build/cpu);
+FOLDER holds tokenizer.json.
 """
 import argparse
 import json
@@ -148,13 +149,13 @@ def compare_templates(binary, count, seed):
     return bad
 
 
-def compare_speed(binary, folder, file):
+def compare_speed(build, folder, file):
     from tokenizers import Tokenizer
 
     # Processor time on both sides, one thread each.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["RAYON_NUM_THREADS"] = "1"
-    ours = json.loads(subprocess.run([binary, "speed", folder, file], stdout=subprocess.PIPE, check=True).stdout)
+    ours = json.loads(subprocess.run([str(pathlib.Path(build) / "bench/text_bench"), folder, file], stdout=subprocess.PIPE, check=True).stdout)
     start = time.process_time()
     official = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
     load = time.process_time() - start
@@ -179,13 +180,12 @@ def main():
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     a = parser.parse_args()
-    binary = driver(a.build)
     if a.what == "tokens":
-        bad = compare_tokens(binary, a.paths, a.count, a.seed)
+        bad = compare_tokens(driver(a.build), a.paths, a.count, a.seed)
     elif a.what == "templates":
-        bad = compare_templates(binary, a.count, a.seed)
+        bad = compare_templates(driver(a.build), a.count, a.seed)
     else:
-        bad = compare_speed(binary, *a.paths)
+        bad = compare_speed(a.build, *a.paths)
     sys.exit(1 if bad else 0)
 
 

@@ -2,9 +2,6 @@
 // lines of JSON, so that a script can hold the results against other libraries.
 //   text_driver tokenize FOLDER     {"text"} -> {"ids", "decoded"}
 //   text_driver render              {"template", "context"} -> {"text"} or {"error"}
-//   text_driver speed FOLDER FILE   loads and encodes {"text"} lines, one thread; prints figures
-#include <ctime>
-#include <fstream>
 #include <iostream>
 
 #include "base/cat.h"
@@ -49,44 +46,6 @@ void render() {
   }
 }
 
-void speed(const std::string& folder, const std::string& file) {
-  // Processor time: other programs on the machine do not count.
-  const auto seconds = [](std::clock_t from) {
-    return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
-  };
-  const std::clock_t start = std::clock();
-  const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
-  const double load = seconds(start);
-  std::vector<std::string> texts;
-  std::size_t bytes = 0;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    texts.push_back(io::parse_json(line, file).find("text")->as_string());
-    bytes += texts.back().size();
-  }
-  double best = 1e9;
-  std::size_t tokens = 0;
-  for (int round = 0; round < 5; ++round) {
-    text::EncodeCache cache;
-    text::Encoding out;
-    tokens = 0;
-    const std::clock_t begin = std::clock();
-    for (const std::string& t : texts) {
-      out.ids.clear();
-      out.offsets.clear();
-      tokenizer.encode(t, {.match_added_tokens = true}, cache, out);
-      tokens += out.ids.size();
-    }
-    best = std::min(best, seconds(begin));
-  }
-  std::cout << io::to_json(
-                   io::Value::Object{{"load_s", load},
-                                     {"MB_per_s", static_cast<double>(bytes) / best / 1e6},
-                                     {"tokens", static_cast<std::int64_t>(tokens)},
-                                     {"M_tokens_per_s", static_cast<double>(tokens) / best / 1e6}})
-            << "\n";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -96,10 +55,8 @@ int main(int argc, char** argv) {
       tokenize(argv[2]);
     } else if (mode == "render" && argc == 2) {
       render();
-    } else if (mode == "speed" && argc == 4) {
-      speed(argv[2], argv[3]);
     } else {
-      std::cerr << "text_driver tokenize FOLDER | render | speed FOLDER FILE\n";
+      std::cerr << "text_driver tokenize FOLDER | render\n";
       return 1;
     }
   } catch (const std::exception& e) {
