@@ -11,11 +11,12 @@
 
 namespace glmtune::text {
 
-// A table of words with their tokens. When it is full it is emptied: the frequent words come back
-// at once.
+// A table of words with their tokens, which grows as they come. When it is full it is emptied: the
+// frequent words come back at once.
 struct EncodeCache::State {
-  static constexpr std::size_t kSlots = std::size_t(1) << 17;
-  static constexpr std::size_t kMaxWords = kSlots / 2;
+  static constexpr std::size_t kFirstSlots = std::size_t(1) << 11;
+  static constexpr std::size_t kMaxSlots = std::size_t(1) << 17;
+  static constexpr std::size_t kMaxWords = kMaxSlots / 2;
   static constexpr std::size_t kMaxWordBytes = 128;
   struct Slot {
     std::uint64_t hash = 0;
@@ -26,7 +27,7 @@ struct EncodeCache::State {
   };
 
   std::shared_ptr<const Tokenizer::Impl> owner;
-  std::vector<Slot> slots = std::vector<Slot>(kSlots);
+  std::vector<Slot> slots = std::vector<Slot>(kFirstSlots);
   std::string words;
   std::vector<WordToken> tokens;
   std::size_t used = 0;
@@ -46,13 +47,23 @@ struct EncodeCache::State {
   }
   // The slot of the word, or the empty slot where it belongs.
   Slot& slot(std::string_view word, std::uint64_t hash) {
-    std::size_t i = hash & (kSlots - 1);
+    std::size_t i = hash & (slots.size() - 1);
     while (slots[i].bytes != 0) {
       const Slot& s = slots[i];
       if (s.hash == hash && std::string_view(words).substr(s.word, s.bytes) == word) break;
-      i = (i + 1) & (kSlots - 1);
+      i = (i + 1) & (slots.size() - 1);
     }
     return slots[i];
+  }
+  void grow() {
+    std::vector<Slot> old(slots.size() * 4);
+    old.swap(slots);
+    for (const Slot& s : old) {
+      if (s.bytes == 0) continue;
+      std::size_t i = s.hash & (slots.size() - 1);
+      while (slots[i].bytes != 0) i = (i + 1) & (slots.size() - 1);
+      slots[i] = s;
+    }
   }
   void store(Slot& empty, std::string_view word, std::uint64_t hash) {
     if (word.size() > kMaxWordBytes) return;
@@ -62,7 +73,7 @@ struct EncodeCache::State {
              static_cast<std::uint16_t>(merged.size())};
     words += word;
     tokens.insert(tokens.end(), merged.begin(), merged.end());
-    ++used;
+    if (++used * 2 > slots.size() && slots.size() < kMaxSlots) grow();
   }
 };
 

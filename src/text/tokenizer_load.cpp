@@ -195,7 +195,7 @@ class Loader {
     }
   }
 
-  static bool valid_id(std::int64_t id) { return id >= 0 && id < (1 << 26); }
+  static bool valid_id(std::int64_t id) { return id >= 0 && id < (1 << 24); }
 
   void read_model(od::object& model) {
     check_model(model);

@@ -11,7 +11,7 @@ using enum KeyStatus;
 constexpr KeyRow kRows[] = {
 {"model", kSection, "required", "", kRuns, "The model to fine-tune."},
 {"model._target_", kTarget, "nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained", "model", kRuns, "from_pretrained reads a checkpoint; from_config makes random weights of a config's shape."},
-{"model(from_pretrained).pretrained_model_name_or_path", kString, "required", "", kRuns, "Checkpoint folder, or a Hugging Face id that is looked up in the local cache."},
+{"model(from_pretrained).pretrained_model_name_or_path", kString, "required", "", kRuns, "Checkpoint folder, or a Hugging Face id, fetched where the local cache lacks it."},
 {"model(from_config).config", kSection, "required", "", kRuns, "The config whose shape is taken."},
 {"model(from_config).config._target_", kTarget, "transformers.AutoConfig.from_pretrained", "model.config", kRuns, "How the config is found."},
 {"model(from_config).config.pretrained_model_name_or_path", kString, "required", "", kRuns, "Folder with a config.json, or a Hugging Face id."},

@@ -73,8 +73,9 @@ void emit(const YamlNode& node, int indent, std::string& out) {
     out += margin + (plain_is_safe(key) ? key : quoted(key)) + ":";
     const bool named_secret = is_secret_key(key) && value.is_scalar() && !value.is_null();
     // Keys of the table are no secrets, whatever they are called.
-    const bool known = std::any_of(schema_rows().begin(), schema_rows().end(),
-                                   [&](const auto& row) { return row.path.ends_with("." + key); });
+    const bool known =
+        std::any_of(schema_rows().begin(), schema_rows().end(),
+                    [&key = key](const auto& row) { return row.path.ends_with("." + key); });
     if (named_secret && !known && !value.unexpanded) {
       out += " \"********\"\n";
     } else {
