@@ -89,6 +89,17 @@ void fetch(train::DatasetEntry& entry) {
       entry.settings);
 }
 
+// Errors of `work` name the recipe's key.
+void named(const std::string& key, const auto& work) {
+  try {
+    work();
+  } catch (const MachineError& e) {
+    fail_machine(cat(key, ": ", e.what()));
+  } catch (const Error& e) {
+    fail(cat(key, ": ", e.what()));
+  }
+}
+
 }  // namespace
 
 std::string local_model(const std::string& path_or_id) {
@@ -105,16 +116,13 @@ std::string fetched_tokenizer(const std::string& path_or_id) {
   return fetched(path_or_id, io::RepoKind::kTokenizer);
 }
 
+void fetch_model(const train::Recipe& recipe) {
+  if (recipe.model.from_config) return;
+  named("model.pretrained_model_name_or_path",
+        [&] { (void)fetched_model(recipe.model.pretrained_model_name_or_path); });
+}
+
 void fetch_data(train::Recipe& recipe) {
-  const auto named = [](const std::string& key, const auto& work) {
-    try {
-      work();
-    } catch (const MachineError& e) {
-      fail_machine(cat(key, ": ", e.what()));
-    } catch (const Error& e) {
-      fail(cat(key, ": ", e.what()));
-    }
-  };
   named(recipe.dataset.key, [&] { fetch(recipe.dataset); });
   for (train::DatasetEntry& entry : recipe.validation_datasets) {
     named(entry.key, [&] { fetch(entry); });

@@ -19,6 +19,9 @@ std::string local_model(const std::string& path_or_id);
 std::string fetched_model(const std::string& path_or_id);
 std::string fetched_tokenizer(const std::string& path_or_id);
 
+// Fetches the recipe's model, so that the cache holds it. Throws Error naming the key.
+void fetch_model(const train::Recipe& recipe);
+
 // Fetches the recipe's data sets and their tokenizers, and replaces their ids by folders of the
 // cache. Throws Error naming the recipe's section and the folder that was
 // searched.

@@ -26,9 +26,8 @@ int run(const TrainCommand& command) {
   for (const std::string& conflict : plan.conflicts)
     fail(cat(command.recipe.recipe, ": ", conflict));
   // Before the signals are handled: Ctrl-C ends a download at once, the next run continues it.
-  if (!file.recipe.model.from_config)
-    (void)fetched_model(file.recipe.model.pretrained_model_name_or_path);
   fetch_data(file.recipe);
+  fetch_model(file.recipe);
   std::string list;
   for (const std::string& key : file.checked.no_counterpart)
     list += (list.empty() ? "" : ", ") + key;

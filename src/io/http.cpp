@@ -135,7 +135,8 @@ HttpResponse HttpClient::send(const HttpRequest& request, const Receiver& receiv
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(s.settings.stall_seconds));
   set(CURLOPT_USERAGENT, "glmtune/0.1");
-  set(CURLOPT_BUFFERSIZE, 512L * 1024L);
+  // Refused, harmlessly, where a failed connection left the buffer of the one before.
+  (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L * 1024L);
   set(CURLOPT_ERRORBUFFER, s.message.data());
   set(CURLOPT_HEADERFUNCTION, on_header);
   set(CURLOPT_HEADERDATA, static_cast<void*>(&s));

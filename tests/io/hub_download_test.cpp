@@ -294,6 +294,10 @@ TEST(HubDownload, WithoutAHubTheFolderThatWasSearchedIsNamed) {
   const std::string message = hub.message(nobody);
   EXPECT_TRUE(contains(message, "searched " + hub.repo())) << message;
   EXPECT_TRUE(contains(message, "127.0.0.1:9")) << message;
+  nobody.endpoint = "https://hub.invalid";  // no name: the connection fails earlier
+  const std::string no_name = hub.message(nobody);
+  EXPECT_TRUE(contains(no_name, "https://hub.invalid/api/models/")) << no_name;
+  EXPECT_TRUE(contains(no_name, "cannot be fetched")) << no_name;
   nobody.offline = true;
   const std::string offline = hub.message(nobody);
   EXPECT_TRUE(contains(offline, "searched " + hub.repo())) << offline;
