@@ -171,6 +171,7 @@ TEST_F(CommandLine, CheckNamesDataAndModelsThatAreNotThere) {
 
 TEST_F(CommandLine, DataOfTheHubAreLookedUpInTheLocalCache) {
   ::setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  ::setenv("HF_HUB_OFFLINE", "1", 1);
   const Outcome outcome = glmtune({recipe(), "--dataset.path_or_dataset_id=nobody/chats"});
   ::unsetenv("HF_HUB_CACHE");
   EXPECT_EQ(outcome.status, 1);
