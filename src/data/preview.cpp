@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "base/cat.h"
+#include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 namespace glmtune::data {
@@ -16,18 +18,6 @@ constexpr std::array<std::array<std::string_view, 2>, 2> kShades{
     {{"\x1b[90m", "\x1b[37m"}, {"\x1b[30;42m", "\x1b[30;102m"}}};
 constexpr std::string_view kOpen = "⟦";
 constexpr std::string_view kClose = "⟧";
-
-// Bytes missing at the end of `s` to complete its last UTF-8 character.
-std::size_t missing_bytes(std::string_view s) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, s.size()); ++back) {
-    const auto c = static_cast<unsigned char>(s[s.size() - back]);
-    if (c < 0x80) return 0;
-    if (c < 0xC0) continue;
-    const std::size_t length = c >= 0xF0 ? 4U : c >= 0xE0 ? 3U : 2U;
-    return length > back ? length - back : 0;
-  }
-  return 0;
-}
 
 // Control characters would act on the terminal; they are shown as escapes.
 std::string printable(std::string_view s) {
@@ -48,23 +38,27 @@ std::string printable(std::string_view s) {
 
 class Writer {
  public:
-  Writer(const text::Tokenizer* tokenizer, bool color) : tokenizer_(tokenizer), color_(color) {}
+  Writer(const text::Tokenizer* tokenizer, bool color) : tokenizer_(tokenizer), color_(color) {
+    if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
+  }
 
   void token(std::int32_t id, bool target) {
-    const std::string bytes = text(id);
-    // A character that several tokens share is shown as one piece, under the first one's mark.
-    if (!held_.empty()) {
-      held_ += bytes;
-      if (missing_bytes(held_) == 0) release();
+    const bool known = tokenizer_ != nullptr && id >= 0 && id < tokenizer_->vocab_size();
+    if (!known) {
+      release(decoder_ ? decoder_->finish() : std::string());
+      mark_ = target;
+      release(tokenizer_ == nullptr ? cat(id, " ") : cat("<id ", id, ">"));
       return;
     }
-    held_ = bytes;
-    held_target_ = target;
-    if (missing_bytes(held_) == 0) release();
+    // A character that several tokens share is shown as one piece, under the first one's mark.
+    if (!decoder_->unfinished()) mark_ = target;
+    const std::string piece = decoder_->push(id);
+    release(piece);
+    if (!piece.empty() && decoder_->unfinished()) mark_ = target;
   }
 
   std::string finish() {
-    release();
+    if (decoder_) release(decoder_->finish());
     if (open_) out_ += kClose;
     open_ = false;
     if (color_) out_ += kReset;
@@ -72,23 +66,16 @@ class Writer {
   }
 
  private:
-  std::string text(std::int32_t id) const {
-    if (tokenizer_ == nullptr) return cat(id, " ");
-    if (id < 0 || id >= tokenizer_->vocab_size()) return cat("<id ", id, ">");
-    return std::string(tokenizer_->token_bytes(id));
-  }
-
-  void release() {
-    if (held_.empty()) return;
-    const std::string shown = printable(held_);
-    held_.clear();
+  void release(const std::string& piece) {
+    if (piece.empty()) return;
+    const std::string shown = printable(piece);
     if (color_) {
       shade_ ^= 1U;
       // Colour must not run over line ends: a terminal would fill the rest of the line.
       std::size_t at = 0;
       while (at < shown.size()) {
         const std::size_t line = std::min(shown.find('\n', at), shown.size());
-        out_ += kShades[held_target_ ? 1 : 0][shade_];
+        out_ += kShades[mark_ ? 1 : 0][shade_];
         out_ += line == at && line < shown.size() ? std::string("↵") : shown.substr(at, line - at);
         out_ += kReset;
         if (line < shown.size()) out_ += '\n';
@@ -96,17 +83,17 @@ class Writer {
       }
       return;
     }
-    if (held_target_ != open_) out_ += held_target_ ? kOpen : kClose;
-    open_ = held_target_;
+    if (mark_ != open_) out_ += mark_ ? kOpen : kClose;
+    open_ = mark_;
     out_ += shown;
   }
 
   const text::Tokenizer* tokenizer_;
+  std::optional<text::StreamDecoder> decoder_;
   bool color_;
   bool open_ = false;
-  bool held_target_ = false;
+  bool mark_ = false;
   std::size_t shade_ = 0;
-  std::string held_;
   std::string out_;
 };
 
