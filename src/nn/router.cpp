@@ -1,6 +1,7 @@
 #include "nn/router.h"
 
 #include "ops/elementwise.h"
+#include "ops/fake_gate.h"
 #include "ops/matmul.h"
 #include "ops/router.h"
 #include "ops/split_bf16.h"
@@ -14,8 +15,8 @@ Routing Routing::allocate(Arena& arena, std::int64_t tokens, std::int64_t expert
           .offsets = arena.make({experts + 1}, DType::kI32)};
 }
 
-void Router::forward(Context& ctx, Tensor weights, Tensor x, const Routing& routing, Mode mode,
-                     Saved* saved) const {
+void Router::score(Context& ctx, Tensor weights, Tensor x, const Routing& routing, bool replay,
+                   Saved* saved) const {
   const Scope scope(*ctx.scratch);
   const std::int64_t T = x.size(0), E = gate.weight.value.size(0);
   const Tensor scores = ctx.keep(saved != nullptr).make({T, E}, wide(x.dtype));
@@ -30,20 +31,33 @@ void Router::forward(Context& ctx, Tensor weights, Tensor x, const Routing& rout
                            .topk_group = topk_group,
                            .norm_topk_prob = norm_topk_prob,
                            .scaling = routed_scaling_factor,
-                           .replay = mode.replay});
-  if (!mode.replay) {
-    run(ctx, ops::ExpertSort{.offsets = routing.offsets,
-                             .row_of_slot = routing.row_of_slot,
-                             .slot_of_row = routing.slot_of_row,
-                             .expert_ids = routing.expert_ids});
-    if (mode.count_load && load.defined())
-      run(ctx, ops::AddExpertLoad{.load = load, .offsets = routing.offsets});
-  }
+                           .replay = replay});
   if (saved != nullptr) saved->scores = scores;
+}
+
+void Router::forward(Context& ctx, Tensor weights, Tensor x, const Routing& routing, Mode mode,
+                     Saved* saved) const {
+  if (fake_noise) {
+    run(ctx, ops::FakeGate{.expert_ids = routing.expert_ids,
+                           .weights = weights,
+                           .experts = gate.weight.value.size(0),
+                           .noise = *fake_noise,
+                           .seed = fake_seed});
+  } else {
+    score(ctx, weights, x, routing, mode.replay, saved);
+  }
+  if (mode.replay) return;
+  run(ctx, ops::ExpertSort{.offsets = routing.offsets,
+                           .row_of_slot = routing.row_of_slot,
+                           .slot_of_row = routing.slot_of_row,
+                           .expert_ids = routing.expert_ids});
+  if (mode.count_load && load.defined())
+    run(ctx, ops::AddExpertLoad{.load = load, .offsets = routing.offsets});
 }
 
 void Router::backward(Context& ctx, Tensor dx, Tensor dweights, const Routing& routing,
                       const Saved& saved) const {
+  if (fake_noise) return;  // weights that depend on nothing
   const Scope scope(*ctx.scratch);
   const std::int64_t T = dx.size(0), E = saved.scores.size(1);
   const Tensor dlogits = ctx.scratch->make({T, E}, dweights.dtype);

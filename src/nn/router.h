@@ -1,6 +1,8 @@
 #pragma once
 // Router: which experts a token goes to and with what weight (model.md 3.7, 4.3), in at least fp32.
 // T tokens, E experts, K experts per token.
+#include <optional>
+
 #include "nn/linear.h"
 
 namespace glmtune::nn {
@@ -32,6 +34,10 @@ struct Router {
   Linear gate;                        // [E, C]
   Parameter e_score_correction_bias;  // F32 [E], never trained by gradient
   Tensor load;  // I64 [E], tokens per expert since it was last zeroed; {}: not kept
+  // Set: the gate is not used and experts are chosen evenly, with this much noise
+  // (ops/fake_gate.h).
+  std::optional<double> fake_noise = {};
+  std::uint64_t fake_seed = 0;
 
   // weights [T, K], wide.
   void forward(Context& ctx, Tensor weights, Tensor x, const Routing& routing, Mode mode,
@@ -43,6 +49,8 @@ struct Router {
  private:
   // The gate's part for BF16 x and weight: dlogits F32 enter the products unrounded.
   void gate_backward(Context& ctx, Tensor dx, Tensor dlogits, Tensor x) const;
+  void score(Context& ctx, Tensor weights, Tensor x, const Routing& routing, bool replay,
+             Saved* saved) const;
 };
 
 }  // namespace glmtune::nn

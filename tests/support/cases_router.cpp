@@ -1,4 +1,5 @@
 #include "base/cat.h"
+#include "ops/fake_gate.h"
 #include "ops/router.h"
 #include "support/op_cases.h"
 
@@ -76,19 +77,41 @@ OpCase router(I T, I E, I K, RouterOptions options) {
       .tolerance_factor = 4};
 }
 
+OpCase fake_gate(I T, I E, I K, double noise) {
+  return {.name = cat("FakeGate_", T, "x", E, "x", K, "_noise_", noise),
+          .build =
+              [=](Operands& o) {
+                return Program{
+                    .steps = {step(
+                        "FakeGate",
+                        ops::FakeGate{.expert_ids = o.output("expert_ids", {T, K}, DType::kI32),
+                                      .weights = o.output("weights", {T, K}, o.wide()),
+                                      .experts = E,
+                                      .noise = noise,
+                                      .seed = 7})},
+                    .seeds = {},
+                    .gradients = {}};
+              },
+          .sum_length = K,
+          .dtypes = {DType::kF32}};
+}
+
 }  // namespace
 
 std::vector<OpCase> router_cases(Sizes sizes) {
   if (sizes == Sizes::kWide)
     return {router(700, 256, 8, {}), router(3000, 64, 4, {.n_group = 8, .topk_group = 3}),
-            router(90, 600, 6, {})};
+            router(90, 600, 6, {}), fake_gate(700, 256, 8, 0), fake_gate(700, 256, 8, 0.5)};
   if (sizes == Sizes::kBench) return {router(4096, 16, 4, {}), router(4096, 256, 8, {})};
   return {router(5, 7, 2, {}),
           router(9, 8, 3, {.norm = false}),
           router(6, 12, 4, {.n_group = 4, .topk_group = 2}),
           router(4, 9, 1, {.n_group = 3, .topk_group = 1}),
           router(3, 40, 8, {}),
-          router(0, 4, 2, {})};
+          router(0, 4, 2, {}),
+          fake_gate(7, 9, 3, 0),
+          fake_gate(7, 9, 3, 0.25),
+          fake_gate(0, 4, 2, 1)};
 }
 
 }  // namespace glmtune::test
