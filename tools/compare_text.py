@@ -3,6 +3,7 @@
 
     tools/compare_text.py BUILD_DIR tokens FOLDER... [--count N] [--seed S]   random Unicode text
     tools/compare_text.py BUILD_DIR templates [--count N] [--seed S]          random templates
+    tools/compare_text.py BUILD_DIR chats TEMPLATE.jinja... [--count N]       random conversations
     tools/compare_text.py BUILD_DIR speed FOLDER TEXTS.jsonl                  side by side
 
 BUILD_DIR is a build with the static libraries and, for speed, bench/text_bench in it (build/cpu);
@@ -128,6 +129,92 @@ def random_template(rng):
     return "".join(out)
 
 
+WORDS = ["hi", "", " ", "two\nlines\n", "<think>why</think>ok", "</think>", "<think>", "<|user|>", "\u00e9\u4e2d\U0001f600", "/nothink", "a{{ b }}", "x\u001c ",
+         "<tool_call>f</tool_call>", "<tool_response>1</tool_response>", "\\ \"q\" 'p'", "1e-5", "# Tools", "None", "  padded  "]
+
+
+def random_value(rng, depth=0):
+    kind = rng.randrange(9 if depth < 3 else 6)
+    if kind < 2:
+        return rng.choice(WORDS)
+    if kind < 6:
+        return rng.choice([0, 1, -3, 2.5, 1e-5, 1e16, True, False, None, ""])
+    if kind == 6:
+        return [random_value(rng, depth + 1) for _ in range(rng.randrange(3))]
+    return {rng.choice(["a", "b", "items", "\u00e9", "city"]): random_value(rng, depth + 1) for _ in range(rng.randrange(3))}
+
+
+def random_content(rng):
+    kind = rng.random()
+    if kind < 0.7:
+        return rng.choice(WORDS) + rng.choice(WORDS)
+    if kind < 0.8:
+        return None
+    if kind < 0.95:
+        part = lambda: rng.choice([{"type": "text", "text": rng.choice(WORDS)}, rng.choice(WORDS), {"type": "image"}, {"output": "o"}, {"type": "tool_reference", "name": "f"}])
+        return [part() for _ in range(rng.randrange(3))]
+    return random_value(rng)
+
+
+def random_tool(rng):
+    f = {"name": rng.choice(["f", "get_weather"]), "description": rng.choice(WORDS), "parameters": rng.choice([
+        {"type": "object", "properties": {"city": {"type": "string", "description": rng.choice(WORDS), "enum": ["a", "b"]}, "n": {"type": ["integer", "null"], "default": 3}}, "required": ["city"]},
+        {"type": "object", "properties": {}}, random_value(rng)])}
+    return rng.choice([{"type": "function", "function": f}, f])
+
+
+def random_message(rng):
+    m = {"role": rng.choice(["system", "user", "user", "assistant", "assistant", "assistant", "tool", "developer", "observation"])}
+    if rng.random() < 0.95:
+        m["content"] = random_content(rng)
+    if rng.random() < 0.4:
+        m["reasoning_content"] = rng.choice(WORDS + [None])
+    if rng.random() < 0.2:
+        m["thinking"] = rng.choice(WORDS)
+    if rng.random() < 0.35 or m["role"] == "tool":
+        arguments = rng.choice([{"city": random_value(rng), "n": random_value(rng)}, {}, json.dumps({"a": 1}), random_value(rng)])
+        call = {"id": rng.choice(["c1", "c2"]), "type": "function", "function": {"name": "f", "arguments": arguments}}
+        m["tool_calls" if m["role"] != "tool" else "tool_call_id"] = rng.choice([[call], [call, call], [], None, [call["function"]]]) if m["role"] != "tool" else rng.choice(["c1", "c2"])
+    if rng.random() < 0.1:
+        m["name"] = "f"
+    return m
+
+
+def random_chat(rng):
+    context = {"messages": [random_message(rng) for _ in range(rng.randrange(0, 7))], "add_generation_prompt": rng.random() < 0.5}
+    context["tools"] = rng.choice([None, None, [random_tool(rng) for _ in range(rng.randrange(3))]])
+    for name in ("enable_thinking", "clear_thinking", "thinking"):
+        if rng.random() < 0.3:
+            context[name] = rng.choice([True, False, None])
+    if rng.random() < 0.2:
+        context["reasoning_effort"] = rng.choice(["low", "high", "medium", "x", None])
+    context["bos_token"], context["eos_token"] = "<s>", "</s>"
+    return context
+
+
+def compare_chats(binary, files, count, seed):
+    env = make_template_cases.environment()
+    bad = errors = 0
+    for file in files:
+        source = pathlib.Path(file).read_text()
+        template = env.from_string(source)
+        rng = random.Random(seed)
+        for first in range(0, count, 2000):
+            rows = [{"template": source, "context": random_chat(rng)} for _ in range(min(2000, count - first))]
+            for row, got in zip(rows, ask([binary, "render"], rows)):
+                try:
+                    want = {"text": template.render(**row["context"])}
+                except Exception as e:
+                    want = {"error": type(e).__name__}
+                    errors += 1
+                if got.get("text") != want.get("text") or got.get("error", "").split(":")[0] != want.get("error", ""):
+                    bad += 1
+                    if bad <= 10:
+                        print(file, json.dumps(row["context"]), "\n  got", got, "\n want", want)
+        print(f"{file}: {count} conversations, {bad} differences so far, {errors} of all are errors")
+    return bad
+
+
 def compare_templates(binary, count, seed):
     env = make_template_cases.environment()
     context = make_template_cases.CONTEXT
@@ -175,7 +262,7 @@ def compare_speed(build, folder, file):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
-    parser.add_argument("what", choices=["tokens", "templates", "speed"])
+    parser.add_argument("what", choices=["tokens", "templates", "chats", "speed"])
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
@@ -184,6 +271,8 @@ def main():
         bad = compare_tokens(driver(a.build), a.paths, a.count, a.seed)
     elif a.what == "templates":
         bad = compare_templates(driver(a.build), a.count, a.seed)
+    elif a.what == "chats":
+        bad = compare_chats(driver(a.build), a.paths, a.count, a.seed)
     else:
         bad = compare_speed(a.build, *a.paths)
     sys.exit(1 if bad else 0)
