@@ -30,7 +30,7 @@ SortedArguments sort_arguments(std::span<const std::string> words,
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (!word.starts_with('-') || word == "-") {
-      // A second bare word is no recipe; the recipe reader warns about it.
+      // A second bare word is no recipe; the recipe reader names it.
       if (out.recipe.empty()) {
         set_recipe(word);
       } else {

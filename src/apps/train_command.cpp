@@ -31,6 +31,7 @@ int run(const TrainCommand& command) {
   std::string list;
   for (const std::string& key : file.checked.no_counterpart)
     list += (list.empty() ? "" : ", ") + key;
+  for (const std::string& line : train::backend_choices(file.checked)) train::log_info(line);
   if (!list.empty()) train::log_info("accepted, without a counterpart here: " + list);
   train::log_info(cat("Config: ", command.recipe.recipe, "\n", file.yaml));
 

@@ -10,8 +10,6 @@ namespace {
 
 using io::Value;
 
-constexpr const char* kBadRow = "bad row (skip_invalid_samples)";
-
 std::shared_ptr<const text::ChatTemplate> choose_template(const ChatSettings& settings,
                                                           const TextTools& tools) {
   if (!settings.chat_template.empty()) {
@@ -154,12 +152,8 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {
-    if (!settings_.skip_invalid_samples) throw;
-    sample = {};
-    sample.dropped = kBadRow;
-    sample.invalid = true;
-    sample.problem = e.what();
-    return sample;
+    if (!settings_.bad_rows.skip) throw;
+    return refused(e);
   }
   fit(sample, settings_.seq_length, settings_.too_long, rows_.where(row));
   return sample;
@@ -174,10 +168,10 @@ void ChatSamples::add_to(ContentHash& hash) const {
   hash.add(io::to_json(options_));
   hash.add(settings_.seq_length.value_or(-1));
   hash.add(static_cast<std::int64_t>(settings_.too_long));
-  for (const bool b : {settings_.mask_reasoning_content, settings_.mask_history,
-                       settings_.mask_empty_think, settings_.supervise_role_header,
-                       settings_.supervise_next_role, settings_.supervise_last_stop,
-                       settings_.allow_control_tokens, settings_.skip_invalid_samples}) {
+  for (const bool b :
+       {settings_.mask_reasoning_content, settings_.mask_history, settings_.mask_empty_think,
+        settings_.supervise_role_header, settings_.supervise_next_role,
+        settings_.supervise_last_stop, settings_.allow_control_tokens, settings_.bad_rows.skip}) {
     hash.add(static_cast<std::int64_t>(b));
   }
 }

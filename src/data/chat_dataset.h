@@ -29,7 +29,7 @@ class ChatSamples : public SampleMaker {
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
   std::string where(std::int64_t row) const override { return rows_.where(row); }
   void add_to(ContentHash& hash) const override;
-  double max_dropped_fraction() const override { return settings_.max_dropped_fraction; }
+  double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
   std::vector<Count> notes() const override { return notes_; }
 
   const TurnFrame& frame() const { return frame_; }

@@ -7,6 +7,7 @@
 #include "data/chat_dataset.h"
 #include "data/mock_dataset.h"
 #include "data/packed_dataset.h"
+#include "data/prepacked_dataset.h"
 #include "data/pretokenized_dataset.h"
 #include "data/text_dataset.h"
 
@@ -24,9 +25,12 @@ class Opener {
   }
 
   std::unique_ptr<PackSource> operator()(const HellaSwagSettings& settings) const {
-    return packed(std::make_unique<PromptSamples>(
-        PromptSamples::Settings{.paths = settings.paths, .rows = settings.rows, .seq_length = {}},
-        hellaswag_reader(), tools_));
+    return packed(
+        std::make_unique<PromptSamples>(PromptSamples::Settings{.paths = settings.paths,
+                                                                .rows = settings.rows,
+                                                                .seq_length = {},
+                                                                .bad_rows = settings.bad_rows},
+                                        hellaswag_reader(), tools_));
   }
 
   std::unique_ptr<PackSource> operator()(const SquadSettings& settings) const {
@@ -79,7 +83,8 @@ class Opener {
                                      .seq_length = from.seq_length,
                                      .too_long = from.too_long,
                                      .answer_only = answer_only,
-                                     .end_with_eos = true};
+                                     .end_with_eos = true,
+                                     .bad_rows = from.bad_rows};
     limit(settings.seq_length, settings.too_long);
     return packed(std::make_unique<PromptSamples>(settings, std::move(reader), tools_));
   }
@@ -91,6 +96,7 @@ class Opener {
     settings.rows = from.rows;
     settings.seq_length = from.seq_length;
     settings.too_long = from.too_long;
+    settings.bad_rows = from.bad_rows;
     limit(settings.seq_length, settings.too_long);
     const std::string kind = "chat of " + reader.kind;
     const auto read = [read = std::move(reader.read)](
@@ -117,6 +123,17 @@ class Opener {
 std::unique_ptr<PackSource> open_dataset(const DatasetSettings& settings,
                                          const PackingSettings& packing, const TextTools& tools,
                                          const Progress& progress) {
+  if (packing.prepacked) {
+    std::unique_ptr<PackSource> packs = std::visit(
+        [&](const auto& kind) -> std::unique_ptr<PackSource> {
+          if constexpr (requires { kind.paths; })
+            return std::make_unique<PrepackedDataset>(kind.paths, kind.rows, packing,
+                                                      tools.vocab_size);
+          return nullptr;  // rows of the other kinds are packs in any case
+        },
+        settings);
+    if (packs != nullptr) return packs;
+  }
   return std::visit(Opener(packing, tools, progress), settings);
 }
 

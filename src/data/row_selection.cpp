@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -23,39 +24,106 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-std::int64_t position(std::string_view text, std::int64_t otherwise, std::int64_t rows,
-                      const std::string& split) {
+// One side of a slice: a row, or a percentage of all rows.
+struct Bound {
+  std::optional<std::int64_t> at;
+  bool percent = false;
+
+  std::int64_t row(std::int64_t rows, std::int64_t otherwise) const {
+    if (!at) return otherwise;
+    std::int64_t n = *at;
+    if (percent) n = std::llrint(static_cast<double>(n) * static_cast<double>(rows) / 100.0);
+    if (n < 0) n += rows;
+    return std::clamp<std::int64_t>(n, 0, rows);
+  }
+};
+
+struct Slice {
+  Bound begin, end;
+  std::string problem;  // not empty: the split is not understood
+};
+
+Bound bound(std::string_view text, std::string& problem) {
   text = trim(text);
-  if (text.empty()) return otherwise;
-  const bool percent = text.back() == '%';
-  if (percent) text = trim(text.substr(0, text.size() - 1));
+  Bound out;
+  if (text.empty()) return out;
+  out.percent = text.back() == '%';
+  if (out.percent) text = trim(text.substr(0, text.size() - 1));
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc() || end != text.data() + text.size()) {
-    fail(cat("split \"", split, "\": \"", std::string(text), "\" is no number; ", kSplitForms));
+    problem = cat("\"", std::string(text), "\" is no number; ", kSplitForms);
+  } else if (out.percent && (n < -100 || n > 100)) {
+    problem = cat(n, "% is beyond 100%; ", kSplitForms);
   }
-  if (percent) {
-    if (n < -100 || n > 100) fail(cat("split \"", split, "\": ", n, "% is beyond 100%"));
-    n = std::llrint(static_cast<double>(n) * static_cast<double>(rows) / 100.0);
-  }
-  if (n < 0) n += rows;
-  return std::clamp<std::int64_t>(n, 0, rows);
+  out.at = n;
+  return out;
 }
 
-std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split_name) {
-  std::vector<std::string> files;
-  std::vector<std::string> of_split;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    if (!io::is_row_file(entry.path().filename().string())) continue;
-    files.push_back(entry.path().string());
-    if (entry.path().filename().string().find(split_name) != std::string::npos) {
-      of_split.push_back(files.back());
+Slice parse_split(const std::string& split) {
+  Slice out;
+  const std::string_view text = split;
+  const std::size_t open = text.find('[');
+  const std::string name = name_of_split(split);
+  if (name.empty() || name.find_first_of("+]:%") != std::string::npos) {
+    out.problem = std::string(kSplitForms);
+    return out;
+  }
+  if (open == std::string::npos) return out;
+  const std::size_t colon = text.find(':', open);
+  if (colon == std::string::npos || text.back() != ']') {
+    out.problem = std::string(kSplitForms);
+    return out;
+  }
+  out.begin = bound(text.substr(open + 1, colon - open - 1), out.problem);
+  out.end = bound(text.substr(colon + 1, text.size() - colon - 2), out.problem);
+  return out;
+}
+
+std::vector<std::string_view> words_of_split(std::string_view split) {
+  if (split == "train") return {"train", "training"};
+  if (split == "validation") return {"validation", "valid", "dev", "val"};
+  if (split == "test") return {"test", "testing", "eval", "evaluation"};
+  return {split};
+}
+
+// Whether a path has one of the split's words, between characters that are no letters or digits.
+bool names_split(const std::string& path, std::string_view split) {
+  const auto is_word = [&](std::size_t at) {
+    return at < path.size() && std::isalnum(static_cast<unsigned char>(path[at])) != 0;
+  };
+  for (const std::string_view word : words_of_split(split)) {
+    for (std::size_t at = path.find(word); at != std::string::npos; at = path.find(word, at + 1)) {
+      if ((at == 0 || !is_word(at - 1)) && !is_word(at + word.size())) return true;
     }
   }
-  std::vector<std::string>& chosen = of_split.empty() ? files : of_split;
-  if (chosen.empty()) {
+  return false;
+}
+
+std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split) {
+  std::vector<std::string> files;   // all
+  std::vector<std::string> chosen;  // of the split
+  std::vector<std::string> rest;    // of no split
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file() || !io::is_row_file(entry.path().filename().string())) continue;
+    const std::string name = entry.path().lexically_relative(folder).generic_string();
+    files.push_back(entry.path().string());
+    const bool other =
+        names_split(name, "train") || names_split(name, "validation") || names_split(name, "test");
+    if (names_split(name, split)) {
+      chosen.push_back(files.back());
+    } else if (!other) {
+      rest.push_back(files.back());
+    }
+  }
+  if (files.empty()) {
     fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
+  }
+  // Files whose names say nothing are training data.
+  if (chosen.empty() && split == "train") chosen = std::move(rest);
+  if (chosen.empty()) {
+    fail(cat(folder.string(), ": none of its ", files.size(), " files is named after split ", split,
+             "; the first of them: ", *std::min_element(files.begin(), files.end())));
   }
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -67,22 +135,15 @@ std::string name_of_split(const std::string& split) {
   return std::string(trim(std::string_view(split).substr(0, split.find('['))));
 }
 
+std::string problem_of_split(const std::string& split) {
+  return parse_split(split).problem;
+}
+
 RowRange slice_of_split(const std::string& split, std::int64_t rows) {
-  const std::size_t open = split.find('[');
-  if (name_of_split(split).empty() || split.find('+') != std::string::npos) {
-    fail(cat("split \"", split, "\" is not understood; ", kSplitForms));
-  }
-  if (open == std::string::npos) return {0, rows};
-  const std::size_t colon = split.find(':', open);
-  if (colon == std::string::npos || split.back() != ']') {
-    fail(cat("split \"", split, "\" is not understood; ", kSplitForms));
-  }
-  const std::string_view text = split;
-  RowRange range;
-  range.begin = position(text.substr(open + 1, colon - open - 1), 0, rows, split);
-  range.end = position(text.substr(colon + 1, text.size() - colon - 2), rows, rows, split);
-  range.end = std::max(range.begin, range.end);
-  return range;
+  const Slice slice = parse_split(split);
+  if (!slice.problem.empty()) fail(cat("split \"", split, "\": ", slice.problem));
+  const std::int64_t begin = slice.begin.row(rows, 0);
+  return {begin, std::max(begin, slice.end.row(rows, rows))};
 }
 
 std::vector<std::string> data_files(const std::vector<std::string>& paths,

@@ -42,11 +42,13 @@ struct RowRange {
   std::int64_t end = 0;
 };
 RowRange slice_of_split(const std::string& split, std::int64_t rows);
+// Why a split is not understood whatever the number of rows; empty when it is.
+std::string problem_of_split(const std::string& split);
 std::string name_of_split(const std::string& split);  // the part before '['
 
 // The files behind the paths of a data set: a file is itself, a folder is its .jsonl, .json and
-// .parquet files in the order of their names (those whose name holds the split's name, where there
-// are any). Errors name the path and what was looked for.
+// .parquet files in the order of their names, those whose path names the split (val and dev are
+// validation) or, for train, no split at all. Errors name the path and what was looked for.
 std::vector<std::string> data_files(const std::vector<std::string>& paths,
                                     const std::string& split_name);
 

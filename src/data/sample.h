@@ -2,6 +2,7 @@
 // Sample: one document of ids and labels. SampleMaker: a data set as a numbered list of samples,
 // each made on demand, so that making them can be shared between threads.
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ class SampleMaker {
   // What is worth knowing about the settings, before any row is read.
   virtual std::vector<Count> notes() const { return {}; }
 };
+
+// A row that is left out because of this error.
+Sample refused(const std::exception& error);
 
 // Keeps the first `limit` tokens. What the last of them should predict is no longer there.
 void truncate(Sample& sample, std::int64_t limit);

@@ -7,6 +7,14 @@
 
 namespace glmtune::data {
 
+Sample refused(const std::exception& error) {
+  Sample out;
+  out.dropped = "bad row (skip_invalid_samples)";
+  out.invalid = true;
+  out.problem = error.what();
+  return out;
+}
+
 void truncate(Sample& sample, std::int64_t limit) {
   const auto n = static_cast<std::size_t>(limit);
   if (sample.ids.size() <= n) return;

@@ -24,6 +24,13 @@ struct RowSelection {
   std::optional<std::int64_t> limit;  // at most so many rows, after the slice
 };
 
+// Rows that are refused: they end the run, or are left out and counted. Rows that are refused or
+// hold nothing to train on beyond a share of all end the run in any case.
+struct BadRows {
+  bool skip = false;
+  double ceiling = 0.5;
+};
+
 // ChatDataset.
 struct ChatSettings {
   std::vector<std::string> paths;  // files (json, jsonl, also .gz; parquet) or folders of them
@@ -39,14 +46,14 @@ struct ChatSettings {
   bool supervise_next_role = true;      // the role marker that ends an assistant turn
   bool supervise_last_stop = true;      // the last turn's stop, as a label without an input token
   bool allow_control_tokens = false;    // texts may spell control tokens
-  bool skip_invalid_samples = false;    // bad rows are left out and counted, up to the ceiling
-  double max_dropped_fraction = 0.5;    // more bad or unlabelled rows than this stop the run
+  BadRows bad_rows = {};
 };
 
 // HellaSwag: prompt = ctx, target = the right ending.
 struct HellaSwagSettings {
   std::vector<std::string> paths;
   RowSelection rows;
+  BadRows bad_rows = {};
 };
 
 // SQuAD: context, question, answer; through the chat template when use_chat_template.
@@ -57,6 +64,7 @@ struct SquadSettings {
   TooLong too_long = TooLong::kKeep;
   std::string chat_template;  // as in ChatSettings
   bool use_chat_template = false;
+  BadRows bad_rows = {};
 };
 
 // ColumnMappedTextInstructionDataset.
@@ -69,6 +77,7 @@ struct ColumnMappedSettings {
   bool use_hf_chat_template = false;
   std::optional<std::int64_t> seq_length;
   TooLong too_long = TooLong::kKeep;
+  BadRows bad_rows = {};
 };
 
 // MockIterableDataset: random ids, labels = the next id.
@@ -94,6 +103,7 @@ struct PackingSettings {
   std::int64_t packed_sequence_size = 0;  // 0: one sample per pack
   PackingStrategy strategy = PackingStrategy::kThd;
   std::optional<std::int64_t> max_packs;
+  bool prepacked = false;         // rows of the source are packs already (prepacked_dataset.h)
   bool drop_long_samples = true;  // false: a sample longer than the pack is an error
   bool shuffle = false;           // samples are packed in seeded order instead of the file's
   std::uint64_t seed = 42;

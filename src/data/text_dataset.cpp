@@ -143,8 +143,8 @@ PromptSamples::PromptSamples(const Settings& settings, PromptReader reader, cons
   if (settings_.end_with_eos) eos_ = tokenizer_->eos_token_id().value_or(kNoLabel);
 }
 
-Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
-  const std::string where = rows_.where(row);
+Sample PromptSamples::make(std::int64_t row, const std::string& where,
+                           text::EncodeCache& cache) const {
   const PromptAndAnswer pair = reader_.read(rows_.row(row), where);
   Sample sample;
   sample.dropped = pair.dropped;
@@ -160,6 +160,20 @@ Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
     sample.labels[t - 1] = sample.ids[t];
   }
   if (n > prompt) sample.labels[n - 1] = eos_;
+  return sample;
+}
+
+Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
+  const std::string where = rows_.where(row);
+  Sample sample;
+  try {
+    sample = make(row, where, cache);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    if (!settings_.bad_rows.skip) throw;
+    return refused(e);
+  }
   fit(sample, settings_.seq_length, settings_.too_long, where);
   return sample;
 }
@@ -172,6 +186,7 @@ void PromptSamples::add_to(ContentHash& hash) const {
   hash.add(settings_.seq_length.value_or(-1));
   hash.add(static_cast<std::int64_t>(settings_.too_long));
   hash.add(static_cast<std::int64_t>(settings_.answer_only));
+  hash.add(static_cast<std::int64_t>(settings_.bad_rows.skip));
   hash.add(static_cast<std::int64_t>(eos_));
 }
 

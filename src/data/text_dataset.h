@@ -52,6 +52,7 @@ class PromptSamples : public SampleMaker {
     TooLong too_long = TooLong::kKeep;
     bool answer_only = true;    // false: the prompt is trained on too
     bool end_with_eos = false;  // the last label is the tokenizer's end-of-text token
+    BadRows bad_rows = {};
   };
   PromptSamples(const Settings& settings, PromptReader reader, const TextTools& tools);
 
@@ -59,8 +60,11 @@ class PromptSamples : public SampleMaker {
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
   std::string where(std::int64_t row) const override { return rows_.where(row); }
   void add_to(ContentHash& hash) const override;
+  double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
 
  private:
+  Sample make(std::int64_t row, const std::string& where, text::EncodeCache& cache) const;
+
   Settings settings_;
   PromptReader reader_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;

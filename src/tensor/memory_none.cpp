@@ -43,9 +43,6 @@ bool reached(void*) {
 void wait(void*) {
   absent();
 }
-double seconds_between(void*, void*) {
-  absent();
-}
 
 }  // namespace glmtune::cuda_memory
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "train/recipe_cross_checks.h"
 #include "train/recipe_data.h"
 #include "train/recipe_reader.h"
 #include "train/schema.h"
@@ -27,6 +28,7 @@ ModelSettings model(const RecipeReader& reader) {
                       backend.attn_name == "tilelang" || backend.attn_name == "flashmla";
   backend.attn = native ? AttentionBackend::kNative : AttentionBackend::kDense;
   backend.fake_balanced_gate = *reader.flag("model.backend.fake_balanced_gate");
+  if (backend.fake_balanced_gate) out.gate_bias_update_factor = 0;  // its loads say nothing
   backend.fake_gate_noise = reader.number("model.backend.fake_gate_noise").value_or(0);
   backend.strict_backend = *reader.flag("model.backend.strict_backend");
   backend.enable_fsdp_optimizations =
@@ -203,59 +205,14 @@ CheckpointSettings checkpoint(const RecipeReader& reader) {
   return out;
 }
 
-// What takes more than one key to see.
-void cross_checks(Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked,
-                  const std::string& file) {
-  for (std::string& warning : checked.warnings)
-    if (warning.find(": rng is ignored") != std::string::npos)
-      warning += cat(" It is ", recipe.seed, ".");
-  if (recipe.kind == RecipeKind::kBenchmark && !reader.has_section("benchmark"))
-    fail(cat(file, ": the benchmark recipe needs the section benchmark"));
-  const auto ignored = [&](const char* section, const std::string& why) {
-    if (reader.has_section(section))
-      checked.warnings.push_back(cat(file, ": ", section, " is ignored: ", why));
-  };
-  if (recipe.kind != RecipeKind::kBenchmark)
-    ignored("benchmark", "only the benchmark recipe reads it");
-  if (recipe.distributed.pp_size == 1) ignored("distributed.pipeline", "distributed.pp_size is 1");
-  if (recipe.distributed.ep_size == 1) ignored("distributed.moe", "distributed.ep_size is 1");
-  if (recipe.distributed.pp_size > 1 && !recipe.distributed.pipeline)
-    reader.reject("distributed.pp_size",
-                  "it needs the section distributed.pipeline ({} takes its defaults)");
-  if (const auto gate = reader.dtype("model.backend.gate_precision");
-      gate == DType::kBF16 || gate == DType::kF16)
-    checked.warnings.push_back(cat(reader.where("model.backend.gate_precision"),
-                                   ": model.backend.gate_precision is raised to float32: the "
-                                   "router always computes in float32 or better"));
-  if (recipe.peft && recipe.model.gate_bias_update_factor != 0)
-    checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
-                                   ": model.gate_bias_update_factor moves the router's bias, which "
-                                   "an adapter does not contain"));
-  if (recipe.distributed.param_dtype && recipe.model.torch_dtype != recipe.distributed.param_dtype)
-    checked.not_runnable.push_back(cat("distributed.mp_policy.param_dtype ",
-                                       *reader.text("distributed.mp_policy.param_dtype"),
-                                       " without the same model.torch_dtype"));
-  if (recipe.step_scheduler.global_batch_size % recipe.step_scheduler.local_batch_size != 0)
-    reader.reject(
-        "step_scheduler.global_batch_size",
-        cat("expected a multiple of local_batch_size ", recipe.step_scheduler.local_batch_size));
-  if (is_endless(recipe.dataset.settings)) {
-    if (recipe.dataloader.shuffle)
-      reader.reject("dataloader.shuffle",
-                    "glmtune.PretokenizedDataset gives its rows in order; set shuffle to false");
-    if (!recipe.step_scheduler.max_steps)
-      fail(cat(reader.where("dataset._target_"),
-               ": glmtune.PretokenizedDataset repeats without end; set step_scheduler.max_steps"));
-  }
-}
-
 }  // namespace
 
 Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   const RecipeReader reader(checked);
   Recipe out;
   out.path = file;
-  const TargetRow* kind = find_target("recipe", *reader.text("recipe"));
+  const TargetRow* kind = find_target(
+      "recipe", *reader.text(reader.has_section("recipe") ? "recipe._target_" : "recipe"));
   if (kind->name == "benchmark") out.kind = RecipeKind::kBenchmark;
   if (kind->name == "distillation") out.kind = RecipeKind::kDistillation;
   out.seed = static_cast<std::uint64_t>(*reader.integer("seed"));
@@ -272,6 +229,7 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
     }
   }
   out.dataloader = build_dataloader(reader, "dataloader");
+  out.dataloader.shuffle = shuffles(reader, out.dataset.settings);
   out.validation_dataloader = build_dataloader(reader, "validation_dataloader");
   out.optimizer = optimizer(reader);
   out.lr_scheduler = lr_scheduler(reader, out.optimizer);
@@ -282,7 +240,7 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   out.peft = reader.has_section("peft");
   out.peak_tflops = reader.number("mfu.peak_tflops");
   out.mfu_device = reader.text("mfu.device").value_or("");
-  cross_checks(out, reader, checked, file);
+  check_keys_together(out, reader, checked, file);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/rows.h"
 #include "io/json.h"
 #include "train/yaml_document.h"
 
@@ -37,13 +38,24 @@ struct Section {
   data::RowSelection rows(const char* limit) const {
     data::RowSelection out;
     out.split = reader.text(at("split")).value_or(out.split);
+    if (const std::string problem = data::problem_of_split(out.split); !problem.empty())
+      reader.reject(at("split"), problem);
     if (const auto seed = reader.integer(at("shuffle_seed")))
       out.shuffle_seed = static_cast<std::uint64_t>(*seed);
     if (limit != nullptr) out.limit = reader.integer(at(limit));
     return out;
   }
+  data::BadRows bad_rows() const {
+    data::BadRows out;
+    out.skip = flag("skip_invalid_samples", out.skip);
+    out.ceiling = reader.number(at("max_dropped_fraction")).value_or(out.ceiling);
+    if (out.ceiling > 1) reader.reject(at("max_dropped_fraction"), "expected a share from 0 to 1");
+    return out;
+  }
   data::TooLong too_long() const {
     const std::string truncation = reader.text(at("truncation")).value_or("false");
+    if (truncation == "drop") return data::TooLong::kDrop;
+    if (truncation == "error") return data::TooLong::kError;
     const bool off = truncation == "false" || truncation == "do_not_truncate";
     return off ? data::TooLong::kKeep : data::TooLong::kTruncate;
   }
@@ -68,11 +80,7 @@ data::ChatSettings chat(const Section& section) {
   out.supervise_next_role = section.flag("supervise_next_role", out.supervise_next_role);
   out.supervise_last_stop = section.flag("supervise_last_stop", out.supervise_last_stop);
   out.allow_control_tokens = section.flag("allow_control_tokens", out.allow_control_tokens);
-  out.skip_invalid_samples = section.flag("skip_invalid_samples", out.skip_invalid_samples);
-  out.max_dropped_fraction =
-      section.reader.number(section.at("max_dropped_fraction")).value_or(out.max_dropped_fraction);
-  if (out.max_dropped_fraction > 1)
-    section.reader.reject(section.at("max_dropped_fraction"), "expected a share from 0 to 1");
+  out.bad_rows = section.bad_rows();
   return out;
 }
 
@@ -80,6 +88,7 @@ data::HellaSwagSettings hellaswag(const Section& section) {
   data::HellaSwagSettings out;
   out.paths = section.reader.strings(section.at("path_or_dataset"));
   out.rows = section.rows("num_samples_limit");
+  out.bad_rows = section.bad_rows();
   return out;
 }
 
@@ -87,6 +96,7 @@ data::SquadSettings squad(const Section& section) {
   data::SquadSettings out;
   out.paths = section.reader.strings(section.at("dataset_name"));
   out.rows = section.rows("limit_dataset_samples");
+  out.bad_rows = section.bad_rows();
   out.seq_length = section.reader.integer(section.at("seq_length"));
   out.too_long = section.too_long();
   out.chat_template = chat_template(section.reader, section.at("chat_template"));
@@ -98,6 +108,7 @@ data::ColumnMappedSettings column_mapped(const Section& section) {
   data::ColumnMappedSettings out;
   out.paths = section.reader.strings(section.at("path_or_dataset_id"));
   out.rows = section.rows("limit_dataset_samples");
+  out.bad_rows = section.bad_rows();
   out.seq_length = section.reader.integer(section.at("seq_length"));
   out.too_long = section.too_long();
   out.answer_only_loss_mask = section.flag("answer_only_loss_mask", out.answer_only_loss_mask);
@@ -131,6 +142,12 @@ data::MockSettings mock(const Section& section, std::uint64_t seed) {
 
 bool is_endless(const data::DatasetSettings& settings) {
   return std::holds_alternative<data::PretokenizedSettings>(settings);
+}
+
+bool shuffles(const RecipeReader& reader, const data::DatasetSettings& settings) {
+  const bool has_rows =
+      !is_endless(settings) && !std::holds_alternative<data::MockSettings>(settings);
+  return reader.flag("dataloader.shuffle").value_or(has_rows);
 }
 
 DatasetEntry build_dataset(const RecipeReader& reader, const std::string& section_name,
@@ -170,11 +187,11 @@ DatasetEntry build_dataset(const RecipeReader& reader, const std::string& sectio
       reader.integer("packed_sequence.packed_sequence_size").value_or(0);
   if (reader.text("packed_sequence.packing_strategy").value_or("thd") == "neat")
     out.packing.strategy = data::PackingStrategy::kNeat;
+  out.packing.prepacked = reader.flag("packed_sequence.prepacked").value_or(false);
   if (training) out.packing.max_packs = reader.integer("packed_sequence.max_packs");
   out.packing.drop_long_samples = reader.flag("packed_sequence.drop_long_samples").value_or(true);
   out.packing.cache_folder = reader.text("packed_sequence.cache_dir").value_or("");
-  out.packing.shuffle =
-      training && reader.flag("dataloader.shuffle").value_or(false) && !is_endless(out.settings);
+  out.packing.shuffle = training && shuffles(reader, out.settings) && !is_endless(out.settings);
   out.packing.seed = seed;
   return out;
 }

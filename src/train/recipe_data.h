@@ -11,6 +11,8 @@ namespace glmtune::train {
 DatasetEntry build_dataset(const RecipeReader& reader, const std::string& section,
                            std::uint64_t seed);
 DataloaderSettings build_dataloader(const RecipeReader& reader, const std::string& section);
+// dataloader.shuffle, whose default follows the kind of data.
+bool shuffles(const RecipeReader& reader, const data::DatasetSettings& settings);
 // True for data that repeat without end, whose run only max_steps can end.
 bool is_endless(const data::DatasetSettings& settings);
 

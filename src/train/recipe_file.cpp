@@ -76,8 +76,6 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
   for (YamlNode::Member& member : root.members)
     if (member.first != "ci") interpolate(member.second, environment);
   std::vector<std::string> warnings;
-  for (const std::string& word : parsed.skipped)
-    warnings.push_back(cat("argument ", word, " is skipped: settings are written --key=value"));
   settle_wandb(root);
   settle_dataset(root, warnings);
 
@@ -92,7 +90,26 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
 
 RecipeFile read_recipe(const std::string& path, std::span<const std::string> overrides,
                        const Environment& environment) {
-  return parse_recipe(read_text_file(path), path, overrides, environment);
+  const std::string text = read_text_file(path);
+  if (!path.ends_with(".yaml") && !path.ends_with(".yml"))
+    fail(cat(path, ": a recipe's name ends in .yaml or .yml"));
+  return parse_recipe(text, path, overrides, environment);
+}
+
+std::vector<std::string> backend_choices(const CheckedDocument& checked) {
+  static constexpr std::pair<const char*, const char*> kChosen[] = {
+      {"linear", "one dense matrix product, accumulating in fp32"},
+      {"rms_norm", "one norm, computing in fp32"},
+      {"rope", "one rotation, angles in fp32"},
+      {"experts", "one grouped matrix product, accumulating in fp32"},
+      {"dispatcher", "glmtune's own exchange of tokens, none with ep_size 1"}};
+  std::vector<std::string> out;
+  for (const auto& [name, chosen] : kChosen) {
+    const CheckedKey* key = checked.find(cat("model.backend.", name));
+    if (key != nullptr && key->from_recipe && !key->value.is_null())
+      out.push_back(cat(key->path, " ", key->value.as_string(), ": ", chosen));
+  }
+  return out;
 }
 
 std::string not_runnable_line(const CheckedDocument& checked) {

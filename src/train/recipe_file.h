@@ -26,6 +26,9 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
 // "not runnable yet: distributed.pp_size 4, peft"; empty when everything runs.
 std::string not_runnable_line(const CheckedDocument& checked);
 
+// Where the recipe names a vendor's library: what runs here instead, a line a key.
+std::vector<std::string> backend_choices(const CheckedDocument& checked);
+
 // {"seed": 1234, "optimizer.betas": [0.9, 0.999], ...}: every key with its value.
 io::Value resolved_keys(const CheckedDocument& checked);
 // The same as lines "optimizer.lr: 1e-05", those the recipe does not set marked as defaults.

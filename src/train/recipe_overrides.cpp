@@ -62,10 +62,10 @@ Overrides parse_overrides(std::span<const std::string> arguments) {
   Overrides out;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (!is_option(word)) {
-      out.skipped.push_back(word);
-      continue;
-    }
+    if (!is_option(word))
+      fail(cat("argument ", word,
+               " is neither a setting nor the value of one; settings are written "
+               "--section.key=value"));
     const std::size_t equals = word.find('=');
     const std::string path =
         word.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);

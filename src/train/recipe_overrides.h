@@ -16,10 +16,10 @@ struct Override {
 
 struct Overrides {
   std::vector<Override> settings;
-  std::vector<std::string> skipped;  // words that are neither an option nor its value
 };
 
-// `arguments` without the program's own options. Throws Error for a name that is no dotted key.
+// `arguments` without the program's own options. Throws Error for a name that is no dotted key
+// and for a word that is neither an option nor its value.
 Overrides parse_overrides(std::span<const std::string> arguments);
 
 // Maps on the way are made where they are missing; a list is replaced as a whole.

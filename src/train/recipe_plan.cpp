@@ -70,6 +70,8 @@ class Planner {
     experts();
     context();
     pipeline();
+    positions(recipe_.dataset);
+    for (const DatasetEntry& entry : recipe_.validation_datasets) positions(entry);
   }
 
  private:
@@ -124,7 +126,8 @@ class Planner {
     const std::int64_t ranks = plan_.world_size / plan_.pp;
     if (ranks % plan_.ep != 0) {
       conflict(cat("distributed.ep_size ", plan_.ep, " does not divide the ", ranks,
-                   " ranks of a pipeline stage; nearest: ", nearest_divisors(ranks, plan_.ep)));
+                   " ranks of a pipeline stage; nearest: ", nearest_divisors(ranks, plan_.ep),
+                   "; or a world of ", nearest_multiples(plan_.pp * plan_.ep, plan_.world_size)));
     } else {
       plan_.ep_shard = ranks / plan_.ep;
     }
@@ -174,15 +177,51 @@ class Planner {
       return;
     }
     plan_.stage_layers = stage_layers(layers, plan_.pp, p);
-    std::int64_t first = 0, inside = 0;
+    shared_cuts();
+  }
+
+  // Stages that begin with a layer that owns no indexer.
+  void shared_cuts() {
+    constexpr std::int64_t kShown = 3;
+    std::int64_t first = 0, stage = 0, shared = 0;
+    std::string list;
     for (const std::int64_t n : plan_.stage_layers) {
-      if (first > 0 && !model_->is_full(first)) ++inside;
+      if (!model_->is_full(first) && ++shared <= kShown) {
+        std::int64_t below = first, above = first;
+        while (below > 0 && !model_->is_full(below)) --below;
+        while (above < model_->num_hidden_layers && !model_->is_full(above)) ++above;
+        list += cat(shared == 1 ? "" : "; ", "stage ", stage, " at layer ", first,
+                    " (nearest cuts without that: ", below,
+                    above < model_->num_hidden_layers ? cat(" or ", above) : "", ")");
+      }
       first += n;
+      ++stage;
     }
-    if (inside > 0)
-      plan_.notes.push_back(cat(inside, " of ", plan_.stage_layers.size(),
+    if (shared > kShown) list += cat("; and ", shared - kShown, " more");
+    if (shared > 0)
+      plan_.notes.push_back(cat(shared, " of ", stage,
                                 " pipeline stages begin with a layer that shares the selected keys "
-                                "of an earlier one: these are sent along with the hidden state"));
+                                "of an earlier one, which are sent along with the hidden state: ",
+                                list));
+  }
+
+  // Only a sample's own length counts: positions restart in every document of a pack.
+  void positions(const DatasetEntry& entry) {
+    if (model_ == nullptr || model_->max_position_embeddings == 0) return;
+    const std::int64_t longest = std::visit(
+        [&](const auto& settings) -> std::int64_t {
+          if constexpr (requires { settings.seq_len; }) return settings.seq_len;
+          std::int64_t out = entry.packing.packed_sequence_size;
+          if constexpr (requires { settings.seq_length; })
+            if (settings.seq_length && settings.too_long != data::TooLong::kKeep)
+              out = out == 0 ? *settings.seq_length : std::min(out, *settings.seq_length);
+          return out;
+        },
+        entry.settings);
+    if (longest > model_->max_position_embeddings)
+      plan_.notes.push_back(cat(entry.key, ": samples may have up to ", longest,
+                                " tokens, beyond the model's max_position_embeddings ",
+                                model_->max_position_embeddings));
   }
 
   const Recipe& recipe_;

@@ -240,6 +240,8 @@ class Checker {
     io::Value shown = value;
     if (row.type == KeyType::kOpen) {
       shown = value_of(node, Showing::kPrinted);
+    } else if (node.is_scalar() && !node.is_null() && is_secret_key(last_part(path))) {
+      shown = kHiddenSecret;
     } else if (node.unexpanded) {
       shown = *node.unexpanded;
     }

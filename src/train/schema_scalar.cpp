@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "train/schema.h"
+
 namespace glmtune::train {
 namespace {
 
@@ -122,9 +124,16 @@ bool is_secret_key(std::string_view key) {
   std::string lower(key);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto holds = [&](std::string_view word) { return lower.find(word) != std::string::npos; };
+  if (holds("api_key")) return true;
+  // Keys of the recipe language that only sound like it: allow_control_tokens and the like.
+  for (const KeyRow& row : schema_rows())
+    if (row.path.ends_with(key) && row.path.size() > key.size() &&
+        row.path[row.path.size() - key.size() - 1] == '.')
+      return false;
   for (const std::string_view word :
-       {"password", "secret", "token", "apikey", "api_key", "authorization", "auth", "wandb_key"})
-    if (lower.find(word) != std::string::npos) return true;
+       {"password", "secret", "token", "apikey", "authorization", "auth", "wandb_key"})
+    if (holds(word)) return true;
   return false;
 }
 
@@ -139,7 +148,7 @@ io::Value value_of(const YamlNode& node, Showing showing) {
     for (const auto& [key, value] : node.members) {
       const bool hide = showing == Showing::kPrinted && is_secret_key(key) && !value.is_null() &&
                         value.is_scalar();
-      object.emplace_back(key, hide ? io::Value("********") : value_of(value, showing));
+      object.emplace_back(key, hide ? io::Value(kHiddenSecret) : value_of(value, showing));
     }
     return object;
   }

@@ -31,5 +31,6 @@ enum class Showing : bool { kValues, kPrinted };
 io::Value value_of(const YamlNode& node, Showing showing = Showing::kValues);
 // Keys that hold password, secret, token, api_key, authorization and the like.
 bool is_secret_key(std::string_view key);
+inline constexpr const char* kHiddenSecret = "********";
 
 }  // namespace glmtune::train

@@ -13,6 +13,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
+// One past the last step; the first is start_step.
 std::int64_t total_steps_of(const StepSchedulerSettings& s,
                             std::optional<std::int64_t> steps_per_epoch) {
   if (!steps_per_epoch) {
@@ -23,8 +24,12 @@ std::int64_t total_steps_of(const StepSchedulerSettings& s,
   const std::int64_t epochs = s.num_epochs.value_or(10);
   const std::int64_t left = std::max<std::int64_t>(epochs - s.start_epoch, 0);
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t whole = left > kMost / *steps_per_epoch ? kMost : left * *steps_per_epoch;
-  return s.max_steps ? std::min(*s.max_steps, whole) : whole;
+  const auto steps_of = [&](std::int64_t n) {
+    return n > kMost / *steps_per_epoch ? kMost : n * *steps_per_epoch;
+  };
+  const std::int64_t by_epochs =
+      steps_of(left) > kMost - s.start_step ? kMost : s.start_step + steps_of(left);
+  return std::min(s.max_steps.value_or(steps_of(epochs)), by_epochs);
 }
 
 }  // namespace
@@ -46,15 +51,19 @@ StepScheduler::StepScheduler(const StepSchedulerSettings& settings, std::int64_t
   accumulation_ = global / at_once;
   total_steps_ = total_steps_of(settings, steps_per_epoch);
   const std::int64_t epoch = steps_per_epoch.value_or(std::max<std::int64_t>(total_steps_ / 2, 1));
+  if (total_steps_ > 0 && settings.start_step >= total_steps_)
+    fail(cat("step_scheduler.start_step: ", settings.start_step, " is not before the end of the ",
+             "run, step ", total_steps_));
   checkpoint_every_ = settings.ckpt_every_steps.value_or(epoch);
 }
 
 std::int64_t StepScheduler::epoch_of(std::int64_t step) const {
-  return settings_.start_epoch + (steps_per_epoch_ ? step / *steps_per_epoch_ : 0);
+  const std::int64_t done = step - settings_.start_step;
+  return settings_.start_epoch + (steps_per_epoch_ ? done / *steps_per_epoch_ : 0);
 }
 
 bool StepScheduler::ends_epoch(std::int64_t step) const {
-  return steps_per_epoch_ && (step + 1) % *steps_per_epoch_ == 0;
+  return steps_per_epoch_ && (step - settings_.start_step + 1) % *steps_per_epoch_ == 0;
 }
 
 bool StepScheduler::saves_checkpoint(std::int64_t step) const {

@@ -1,6 +1,7 @@
 #pragma once
 // What happens after which optimizer step: accumulation, ends of epochs, validation, checkpoints,
-// the end of the run. Steps count from 0.
+// the end of the run. Steps count from 0, or from start_step where that is given: the data begin at
+// start_epoch then, the numbers go on.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -34,7 +35,8 @@ class StepScheduler {
 
   // Micro-batches of one optimizer step on one rank: global / (local · dp).
   std::int64_t accumulation() const { return accumulation_; }
-  // Optimizer steps of the whole run; 0 for a run that only loads and saves.
+  // One past the number of the last optimizer step, which is the number of steps where start_step
+  // is 0; 0 for a run that only loads and saves.
   std::int64_t total_steps() const { return total_steps_; }
   std::optional<std::int64_t> steps_per_epoch() const { return steps_per_epoch_; }
 

@@ -83,6 +83,10 @@ class Run {
     model_folder_ = io::resolve_repo(name, io::RepoKind::kModel, options_.hub).folder;
     checkpoint_.emplace(models::HfCheckpoint::open(model_folder_));
     config_ = checkpoint_->config();
+    if (config_.num_nextn_predict_layers > 0 && !checkpoint_->has_mtp())
+      log_warning(cat(model_folder_, ": config.json announces num_nextn_predict_layers ",
+                      config_.num_nextn_predict_layers, ", but no MTP tensor is there; what is ",
+                      "saved lacks them too and cannot be served with speculative decoding"));
     dtype_ = recipe_.model.torch_dtype.value_or(checkpoint_->own_dtype());
     if (checkpoint_->quantized() && recipe_.checkpoint.dequantize_base_checkpoint == false)
       fail(cat(model_folder_,
@@ -99,6 +103,10 @@ class Run {
         progress.update(done, "rows");
       });
       log_info(cat(entry.key, ":\n", source->summary().text()));
+      const std::int64_t longest = source->summary().longest;
+      if (config_.max_position_embeddings > 0 && longest > config_.max_position_embeddings)
+        log_warning(cat(entry.key, ": the longest sample has ", longest, " tokens, beyond the ",
+                        "model's max_position_embeddings ", config_.max_position_embeddings));
       return source;
     };
     source_ = open(recipe_.dataset);
@@ -148,11 +156,20 @@ class Run {
   void make_engine() {
     Optimizer::check_settings(recipe_.optimizer, options_.device);
     check_memory();
+    auto model = models::make_model(config_, dtype_, recipe_.model.latent_norm_eps);
+    if (recipe_.model.backend.fake_balanced_gate) use_fake_gate(*model);
     engine_ = std::make_unique<Engine>(
-        models::make_model(config_, dtype_, recipe_.model.latent_norm_eps),
+        std::move(model),
         Engine::Settings{.device = options_.device,
                          .gradients = true,
                          .expert_load = recipe_.model.gate_bias_update_factor != 0});
+    const BackendSettings& backend = recipe_.model.backend;
+    if (backend.strict_backend && options_.device == Device::kCpu && !backend.attn_name.empty() &&
+        backend.attn == AttentionBackend::kNative)
+      fail(cat("model.backend.attn ", backend.attn_name,
+               ": its kernels need a GPU and this run is ",
+               "on the CPU, whose reference kernels are a fallback; model.backend.strict_backend ",
+               "forbids that"));
     nn::AttentionSettings& attention = engine_->model().attention();
     set_attention(recipe_, attention);
     if (checkpoint_)
@@ -171,6 +188,15 @@ class Run {
     log_info(attention_line(attention));
   }
 
+  // Before memory is given out: the gates need no gradients then.
+  void use_fake_gate(models::CausalLm& model) const {
+    model.visit_routers([&](std::int64_t layer, nn::Router& router) {
+      router.fake_noise = recipe_.model.backend.fake_gate_noise;
+      router.fake_seed = recipe_.seed + static_cast<std::uint64_t>(layer);
+      router.gate.weight.trainable = false;
+    });
+  }
+
   std::string attention_line(const nn::AttentionSettings& a) const {
     if (a.force)
       return cat("attention: dense kernel, selected keys as a mask beyond ", a.index_topk,
@@ -181,6 +207,8 @@ class Run {
   }
 
   void resume() {
+    at_.next_step = recipe_.step_scheduler.start_step;
+    at_.cursor.epoch = recipe_.step_scheduler.start_epoch;
     at_.seed = recipe_.seed;
     at_.data_fingerprint = source_->fingerprint();
     at_.model_signature = model_signature(engine_->model(), engine_->context().stream);
@@ -195,6 +223,12 @@ class Run {
     const std::string mismatch = difference(saved);
     if (!mismatch.empty()) {
       if (recipe_.checkpoint.restore_from.empty()) {
+        if (saved.model_signature == at_.model_signature &&
+            saved.data_fingerprint != at_.data_fingerprint)
+          fail(
+              cat(found->path, ": ", mismatch, " (files, chat template, tokenizer or masks); ",
+                  "name it in checkpoint.restore_from to go on with these data, or choose another ",
+                  "checkpoint.checkpoint_dir"));
         log_warning(
             cat(found->path, " is not resumed: ", mismatch,
                 "; starting from the base model (name it in checkpoint.restore_from to insist)"));

@@ -4,15 +4,44 @@
 #include <filesystem>
 
 #include "base/cat.h"
+#include "data/rows.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "train/dataset_card.h"
 
 namespace glmtune::train {
 namespace {
 
 bool reads_text(const DatasetEntry& entry) {
-  return !std::holds_alternative<data::MockSettings>(entry.settings) &&
+  return !entry.packing.prepacked && !std::holds_alternative<data::MockSettings>(entry.settings) &&
          !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+}
+
+// Folders become the files of the subset and the split.
+data::DatasetSettings with_subset_files(const DatasetEntry& entry) {
+  data::DatasetSettings out = entry.settings;
+  std::visit(
+      [&](auto& settings) {
+        if constexpr (requires { settings.paths; }) {
+          std::vector<std::string> files;
+          for (const std::string& path : settings.paths) {
+            std::error_code ec;
+            const bool folder = std::filesystem::is_directory(path, ec);
+            if (!folder && !entry.subset.empty())
+              fail(cat("name ", entry.subset, ": ", path, " is no folder that could hold subsets"));
+            if (!folder) {
+              files.push_back(path);
+              continue;
+            }
+            for (std::string& file :
+                 subset_files(path, entry.subset, data::name_of_split(settings.rows.split)))
+              files.push_back(std::move(file));
+          }
+          settings.paths = std::move(files);
+        }
+      },
+      out);
+  return out;
 }
 
 bool has_template(const std::string& folder) {
@@ -47,7 +76,7 @@ data::TextTools TrainingData::tools(const DatasetEntry& entry) {
 std::unique_ptr<data::PackSource> TrainingData::open(const DatasetEntry& entry,
                                                      const data::Progress& progress) {
   try {
-    return data::open_dataset(entry.settings, entry.packing, tools(entry), progress);
+    return data::open_dataset(with_subset_files(entry), entry.packing, tools(entry), progress);
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "train/schema.h"
+#include "base/cat.h"
 #include "train/schema_scalar.h"
 
 namespace glmtune::train {
@@ -71,13 +71,8 @@ void emit(const YamlNode& node, int indent, std::string& out) {
   }
   for (const auto& [key, value] : node.members) {
     out += margin + (plain_is_safe(key) ? key : quoted(key)) + ":";
-    const bool named_secret = is_secret_key(key) && value.is_scalar() && !value.is_null();
-    // Keys of the table are no secrets, whatever they are called.
-    const bool known =
-        std::any_of(schema_rows().begin(), schema_rows().end(),
-                    [&key = key](const auto& row) { return row.path.ends_with("." + key); });
-    if (named_secret && !known && !value.unexpanded) {
-      out += " \"********\"\n";
+    if (is_secret_key(key) && value.is_scalar() && !value.is_null() && !value.unexpanded) {
+      out += cat(" \"", kHiddenSecret, "\"\n");
     } else {
       emit_value(value, indent + 2, out);
     }

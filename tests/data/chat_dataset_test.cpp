@@ -2,91 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "base/cat.h"
-#include "base/error.h"
-#include "data/dataset.h"
-#include "data/preview.h"
+#include "data/chat_support.h"
 
 namespace glmtune::data {
 namespace {
-
-const std::string kTiny = GLMTUNE_SOURCE "/examples/tiny";
-
-// ChatML in a few lines; <|im_start|> and <|im_end|> are control tokens of the tokenizer below.
-constexpr const char* kChatMl =
-    "{%- for m in messages -%}<|im_start|>{{ m.role }}\n"
-    "{{ m.content }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
-    "{% endif %}";
-
-std::string slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::shared_ptr<const text::Tokenizer> tokenizer() {
-  static const auto tokenizer = [] {
-    io::Value json = io::read_json_file(kTiny + "/tokenizer.json");
-    io::Value::Array& added = json.find("added_tokens")->as_array();
-    for (const char* name : {"<|im_start|>", "<|im_end|>"}) {
-      io::Value token = added.back();
-      token.set("id", token.find("id")->as_int() + 1);
-      token.set("content", name);
-      added.push_back(token);
-    }
-    return std::make_shared<text::Tokenizer>(text::Tokenizer::parse(
-        io::to_json(json), slurp(kTiny + "/tokenizer_config.json"), "test tokenizer"));
-  }();
-  return tokenizer;
-}
-
-class Chat : public ::testing::Test {
- protected:
-  void SetUp() override {
-    path_ = ::testing::TempDir() + "chat_" +
-            ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl";
-    settings_.paths = {path_};
-    tools_ = {tokenizer(), std::make_shared<text::ChatTemplate>(text::ChatTemplate::load(kTiny)),
-              2048};
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  void rows(const std::vector<std::string>& lines) {
-    std::ofstream out(path_, std::ios::binary);
-    for (const std::string& line : lines) out << line << "\n";
-  }
-  // One row of the given messages.
-  void row(const std::string& messages) { rows({"{\"messages\": [" + messages + "]}"}); }
-
-  std::unique_ptr<PackSource> open() { return open_dataset(settings_, packing_, tools_); }
-  // The first document with targets in brackets.
-  std::string shown() {
-    const auto source = open();
-    return preview_document(source->pack(0), 0, tokenizer().get(), {});
-  }
-  std::string error() {
-    try {
-      open();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "accepted";
-  }
-  static bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-  }
-
-  std::string path_;
-  ChatSettings settings_;
-  PackingSettings packing_{.packed_sequence_size = 0, .max_packs = {}};
-  TextTools tools_;
-};
-
-constexpr const char* kUserHi = R"({"role": "user", "content": "hi"})";
-constexpr const char* kAnswer = R"({"role": "assistant", "content": "yes"})";
 
 // user_reports.md 1, recipes.md section 8, rows 8 and 27.
 TEST_F(Chat, TheFirstTargetIsWhatTheModelItselfMustEmitAndTheStopIsALabelOnly) {
@@ -118,16 +37,6 @@ TEST_F(Chat, TheRoleHeaderIsATargetOnRequest) {
   row(cat(kUserHi, ", ", kAnswer));
   settings_.supervise_role_header = true;
   EXPECT_TRUE(has(shown(), "hi⟦<|assistant|><think></think>yes⟧"));
-}
-
-constexpr const char* kCall =
-    R"({"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
-        "function": {"name": "f", "arguments": {"b": 1, "a": "x"}}}]})";
-constexpr const char* kResult = R"({"role": "tool", "tool_call_id": "c", "content": "12"})";
-
-std::string one_line(std::string s) {
-  std::erase(s, '\n');
-  return s;
 }
 
 // user_reports.md 4 and section 3: no text "None"; a tool call stops at <|observation|>.
@@ -162,9 +71,6 @@ TEST_F(Chat, AnEmptyThinkBlockIsATargetUnlessMasked) {
   settings_.mask_empty_think = true;
   EXPECT_EQ(shown(), "[gMASK]<sop><|user|>hi<|assistant|><think></think>⟦yes⟧ then ⟦<|user|>⟧");
 }
-
-constexpr const char* kReasoned =
-    R"({"role": "assistant", "content": "4", "reasoning_content": "two and two"})";
 
 TEST_F(Chat, ReasoningIsATargetUnlessMasked) {
   row(cat(kUserHi, ", ", kReasoned));
@@ -327,7 +233,7 @@ TEST_F(Chat, BadRowsStopTheRunOrAreSkippedAndCounted) {
   const std::string good = cat("{\"messages\": [", kUserHi, ", ", kAnswer, "]}");
   rows({good, "", R"({"messages": [{"role": "bot", "content": "x"}]})", good});
   EXPECT_TRUE(has(error(), path_ + ":3: messages[0].role: \"bot\"")) << error();
-  settings_.skip_invalid_samples = true;
+  settings_.bad_rows.skip = true;
   const auto source = open();
   EXPECT_EQ(source->size(), 2);
   EXPECT_TRUE(has(source->summary().text(), "skipped: " + path_ + ":3: messages[0].role"));

@@ -117,6 +117,33 @@ TEST_F(RowsTest, AFolderIsItsFilesInOrderOfTheSplit) {
             2);
 }
 
+// A validation set never falls back to the training files.
+TEST_F(RowsTest, AFolderWithoutFilesOfTheSplitIsAnError) {
+  const auto size = [&](const std::string& split) {
+    return Rows({folder_.string()}, {.split = split, .shuffle_seed = {}, .limit = {}}).size();
+  };
+  file(numbered(1), "chats.jsonl");
+  file(numbered(2), "retrained.jsonl");
+  EXPECT_EQ(size("train"), 3);
+  file(numbered(4), "val/a.jsonl");
+  EXPECT_EQ(size("train"), 3);
+  EXPECT_EQ(size("validation"), 4);
+  try {
+    size("test");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("named after split test"), std::string::npos) << e.what();
+  }
+}
+
+// The bytes of `zstd` for two rows.
+TEST_F(RowsTest, ZstdFilesAreUnpacked) {
+  const std::string path = file(std::string("\x28\xb5\x2f\xfd\x04\x68\x91\x00\x00", 9) +
+                                    "{\"v\": 5}\n{\"v\": 6}\n\xe8\xa5\x0a\xf3",
+                                "a.jsonl.zst");
+  EXPECT_EQ(values(Rows({path}, {})), (std::vector<std::int64_t>{5, 6}));
+}
+
 TEST_F(RowsTest, MissingEmptyAndUnreadableSourcesAreNamed) {
   EXPECT_NE(error_of("/nowhere/x.jsonl", 0).find("/nowhere/x.jsonl: no such file"),
             std::string::npos);

@@ -94,8 +94,9 @@ TEST(RecipePlan, EveryConflictIsNamedWithTheNearestLegalValues) {
   EXPECT_TRUE(contains(conflicts({"--distributed.pp_size=3"}, 8), "nearest: 6 or 9"));
   EXPECT_TRUE(contains(conflicts({"--distributed.ep_size=3"}, 9),
                        "ep_size 3 does not divide the 256 experts; nearest: 2 or 4"));
-  EXPECT_TRUE(contains(conflicts({"--distributed.ep_size=16"}, 8),
-                       "does not divide the 8 ranks of a pipeline stage; nearest: 8"));
+  EXPECT_TRUE(
+      contains(conflicts({"--distributed.ep_size=16"}, 8),
+               "does not divide the 8 ranks of a pipeline stage; nearest: 8; or a world of 16"));
   EXPECT_TRUE(contains(conflicts({"--distributed.cp_size=2", "--model.backend.attn=sdpa"}, 2),
                        "attn sdpa is dense"));
   EXPECT_TRUE(contains(conflicts({"--distributed.cp_size=2"}, 2), "needs packed sequences"));
@@ -118,7 +119,27 @@ TEST(RecipePlan, NotesStagesThatShareSelectedKeys) {
                         "--step_scheduler.local_batch_size=4"}),
                   &model, 4, {});
   ASSERT_EQ(plan.notes.size(), 1u);
-  EXPECT_TRUE(contains(plan.notes[0], "share"));
+  // Of 39 stages those at 0, 2, 6, 10, ..., 74 own their indexer.
+  EXPECT_TRUE(contains(plan.notes[0], "19 of 39 pipeline stages begin with a layer that shares"));
+  EXPECT_TRUE(contains(plan.notes[0],
+                       "stage 2 at layer 4 (nearest cuts without that: 2 or 6); stage 4 at layer 8 "
+                       "(nearest cuts without that: 6 or 10)"))
+      << plan.notes[0];
+}
+
+TEST(RecipePlan, NotesSamplesBeyondTheModelsPositions) {
+  const models::GlmConfig model = glm52();
+  const auto notes = [&](const std::vector<std::string>& arguments) {
+    const auto plan = plan_recipe(with(arguments), &model, 1, {});
+    return plan.notes.empty() ? "" : plan.notes[0];
+  };
+  const std::string size = std::to_string(model.max_position_embeddings + 1);
+  EXPECT_TRUE(contains(notes({"--packed_sequence.packed_sequence_size=" + size}),
+                       "dataset: samples may have up to " + size));
+  EXPECT_EQ(notes({"--packed_sequence.packed_sequence_size=" + size, "--dataset.seq_length=4096",
+                   "--dataset.truncation=true"}),
+            "");
+  EXPECT_EQ(notes({"--packed_sequence.packed_sequence_size=4096"}), "");
 }
 
 }  // namespace

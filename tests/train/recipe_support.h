@@ -46,6 +46,12 @@ inline std::string small_error(const std::vector<std::string>& overrides) {
   return error_of(kSmallRecipe, overrides);
 }
 
+inline const io::Value& value(const RecipeFile& file, const std::string& path) {
+  const CheckedKey* key = file.checked.find(path);
+  if (key == nullptr) fail("no key " + path);
+  return key->value;
+}
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

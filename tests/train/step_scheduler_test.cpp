@@ -119,5 +119,28 @@ TEST(StepScheduler, NeedsAnEndWhenTheDataHaveNone) {
             std::string::npos);
 }
 
+// recipes.md 1.4, start_step and start_epoch.
+TEST(StepScheduler, CountsOnFromTheFirstStepThatIsGiven) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.num_epochs = 3;
+  settings.start_step = 4;
+  settings.start_epoch = 1;
+  settings.ckpt_every_steps = 1000;
+  const StepScheduler scheduler(settings, 1, 4);
+  EXPECT_EQ(scheduler.total_steps(), 12);  // two epochs are left
+  EXPECT_EQ(scheduler.epoch_of(4), 1);
+  EXPECT_EQ(scheduler.epoch_of(8), 2);
+  EXPECT_TRUE(scheduler.ends_epoch(7));
+  settings.start_step = 2;
+  settings.max_steps = 9;
+  const StepScheduler other(settings, 1, 4);
+  EXPECT_EQ(other.total_steps(), 9);
+  EXPECT_TRUE(other.ends_epoch(5));
+  EXPECT_FALSE(other.ends_epoch(7));
+  settings.start_step = 9;
+  EXPECT_NE(message(settings, 1, 4).find("start_step: 9 is not before the end"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace glmtune::train

@@ -1,104 +1,15 @@
 // The main job on small models: the reference trajectory, resume, export, and what goes wrong.
 #include "train/trainer.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
-#include "base/cat.h"
 #include "base/exit_code.h"
-#include "io/files.h"
-#include "io/json.h"
 #include "io/safetensors.h"
 #include "train/checkpoint_folder.h"
-#include "train/recipe_file.h"
+#include "train/trainer_support.h"
 
 namespace glmtune::train {
 namespace {
-
-namespace fs = std::filesystem;
-
-const std::string kGolden = std::string(GLMTUNE_FIXTURES) + "/golden/indexshare";
-
-class Trainer : public testing::Test {
- protected:
-  void SetUp() override {
-    dir_ = fs::temp_directory_path() / cat("glmtune_trainer_", ::getpid());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
-  int train(const std::string& yaml, const std::atomic<int>* stop = nullptr) {
-    const RecipeFile file =
-        parse_recipe(yaml, "test.yaml", {}, [](const std::string&) { return std::nullopt; });
-    TrainOptions options;
-    options.stop_signal = stop;
-    return run_training(file.recipe, options);
-  }
-
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
-
-  // Ten steps on the reference batch, as golden.json's `train` describes them.
-  std::string golden_recipe(const std::string& out, const std::string& more = "") const {
-    return cat(R"(
-recipe: TrainFinetuneRecipeForNextTokenPrediction
-seed: 1
-step_scheduler: {global_batch_size: 1, local_batch_size: 1, max_steps: 10, num_epochs: 1, ckpt_every_steps: 100}
-model:
-  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
-  pretrained_model_name_or_path: )",
-               kGolden, R"(
-  torch_dtype: float32
-  latent_norm_eps: 1e-6
-dataset: {_target_: glmtune.PretokenizedDataset, path: )",
-               kGolden, R"(/golden.safetensors}
-dataloader: {_target_: torchdata.stateful_dataloader.StatefulDataLoader, shuffle: false}
-optimizer: {_target_: torch.optim.AdamW, lr: 1e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.01}
-clip_grad_norm: {max_norm: 1.0}
-checkpoint: {enabled: true, checkpoint_dir: )",
-               path(out), "}\n", more);
-  }
-
-  // Random ids in epochs of seven packs, shuffled, four packs a step (then three).
-  std::string mock_recipe(const std::string& out, int steps, int every,
-                          const std::string& more = "",
-                          const std::string& dtype = "float32") const {
-    return cat(R"(
-recipe: TrainFinetuneRecipeForNextTokenPrediction
-seed: 5
-step_scheduler: {global_batch_size: 4, local_batch_size: 2, max_steps: )",
-               steps, ", num_epochs: 10, ckpt_every_steps: ", every,
-               R"(, save_checkpoint_every_epoch: false}
-model:
-  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
-  pretrained_model_name_or_path: )",
-               kGolden, "\n  torch_dtype: ", dtype, R"(
-  gate_bias_update_factor: 1e-3
-dataset: {_target_: nemo_automodel.components.datasets.llm.mock_iterable_dataset.MockIterableDataset, vocab_size: 320, seq_len: 24, num_samples: 7}
-dataloader: {_target_: torchdata.stateful_dataloader.StatefulDataLoader, shuffle: true}
-optimizer: {_target_: torch.optim.AdamW, lr: 1e-3}
-lr_scheduler: {lr_warmup_steps: 2, lr_decay_style: cosine}
-checkpoint: {enabled: true, checkpoint_dir: )",
-               path(out), "}\n", more);
-  }
-
-  std::vector<io::Value> log(const std::string& out) const {
-    std::ifstream in(path(out) + "/training.jsonl");
-    std::vector<io::Value> lines;
-    for (std::string line; std::getline(in, line);) lines.push_back(io::parse_json(line, "log"));
-    return lines;
-  }
-
-  fs::path dir_;
-};
-
-std::string bytes(const std::string& path) {
-  return io::read_file(path);
-}
 
 TEST_F(Trainer, TenAdamwStepsFollowTheReference) {
   ASSERT_EQ(train(golden_recipe("out")), 0);

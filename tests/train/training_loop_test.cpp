@@ -157,7 +157,7 @@ TEST(TrainingLoop, BatchWithoutLabelsLeavesTheWeightsAndLogsNoLoss) {
   EXPECT_NE(with.messages[0].find("no token"), std::string::npos);
 }
 
-// recipes: the same packs in other micro-batches give the same step.
+// recipes.md section 5, 12: the same packs in other micro-batches give the same step.
 TEST(TrainingLoop, AccumulationDoesNotChangeTheStep) {
   const std::vector<data::Pack> packs{pack(9, 1), pack(4, 2), pack(12, 3, false), pack(6, 4)};
   const Outcome one = run(packs, 4, 4), four = run(packs, 4, 1), two = run(packs, 4, 2);
@@ -167,6 +167,27 @@ TEST(TrainingLoop, AccumulationDoesNotChangeTheStep) {
     for (std::size_t i = 0; i < one.parameters.size(); ++i)
       EXPECT_NEAR(other->parameters[i], one.parameters[i], 1e-8);
   }
+}
+
+// user_reports.md 27: the mean is over the label tokens of the batch, not a mean of means.
+TEST(TrainingLoop, TheLossIsAMeanOverLabelTokensNotOfMeans) {
+  data::Pack three = pack(8, 1, false), one = pack(8, 2, false);
+  for (const std::size_t t : {0U, 1U, 2U}) three.labels[t] = three.ids[t + 1];
+  one.labels[4] = one.ids[5];
+  const double mean = *run({three}, 1, 1).steps[0].loss, single = *run({one}, 1, 1).steps[0].loss;
+  EXPECT_NEAR(*run({three, one}, 2, 1).steps[0].loss, (3 * mean + single) / 4, 1e-12);
+}
+
+// user_reports.md 29: uneven batches weigh in by their label tokens.
+TEST(TrainingLoop, TheValidationLossDoesNotDependOnTheBatchSize) {
+  std::vector<data::Pack> packs;
+  for (std::int32_t i = 0; i < 5; ++i) packs.push_back(pack(4 + 3 * i, static_cast<unsigned>(i)));
+  Training training(packs, 1, 1);
+  const ValidationSet set{.name = "v", .source = std::make_unique<HandMadePacks>(packs)};
+  const ValidationResult two = evaluate(training.engine, set, 2);
+  const ValidationResult five = evaluate(training.engine, set, 5);
+  EXPECT_EQ(two.label_tokens, five.label_tokens);
+  EXPECT_NEAR(two.loss, five.loss, 1e-12);
 }
 
 TEST(TrainingLoop, LastBatchOfAnEpochIsDividedByItsOwnLabels) {

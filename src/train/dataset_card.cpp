@@ -1,0 +1,175 @@
+#include "train/dataset_card.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/yaml_document.h"
+
+namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool matches(std::string_view p, std::string_view s) {
+  while (!p.empty()) {
+    if (p.starts_with("**")) {
+      p.remove_prefix(2);
+      // "**/" also stands for no folder at all.
+      if (p.starts_with('/') && matches(p.substr(1), s)) return true;
+      for (std::size_t i = 0; i <= s.size(); ++i)
+        if (matches(p, s.substr(i))) return true;
+      return false;
+    }
+    if (p.front() == '*') {
+      p.remove_prefix(1);
+      for (std::size_t i = 0;; ++i) {
+        if (matches(p, s.substr(i))) return true;
+        if (i == s.size() || s[i] == '/') return false;
+      }
+    }
+    if (s.empty() || (p.front() == '?' ? s.front() == '/' : p.front() != s.front())) return false;
+    p.remove_prefix(1);
+    s.remove_prefix(1);
+  }
+  return s.empty();
+}
+
+// The YAML between the two lines "---" that a card begins with; empty without them.
+std::string front_matter(const std::string& card) {
+  std::string_view text = card;
+  if (!text.starts_with("---")) return "";
+  const std::size_t begin = text.find('\n');
+  const std::size_t end = begin == std::string_view::npos ? begin : text.find("\n---", begin);
+  if (end == std::string_view::npos) return "";
+  return std::string(text.substr(begin + 1, end - begin));
+}
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out.empty() ? "none" : out;
+}
+
+std::string text_at(const YamlNode& map, std::string_view key) {
+  const YamlNode* node = map.is_map() ? map.find(key) : nullptr;
+  return node != nullptr && node->is_scalar() ? node->text : "";
+}
+
+std::vector<std::string> patterns_of(const YamlNode& node) {
+  if (node.is_scalar()) return {node.text};
+  std::vector<std::string> out;
+  for (const YamlNode& item : node.items)
+    if (item.is_scalar()) out.push_back(item.text);
+  return out;
+}
+
+const YamlNode* choose_config(const YamlNode& configs, const std::string& name,
+                              const std::string& card) {
+  std::vector<std::string> names;
+  const YamlNode* chosen = nullptr;
+  for (const YamlNode& config : configs.items) {
+    const std::string config_name = text_at(config, "config_name");
+    names.push_back(config_name);
+    const std::string preferred = text_at(config, "default");
+    const bool is_default = config_name == "default" || preferred == "true" || preferred == "True";
+    if (name.empty() ? is_default : config_name == name) chosen = &config;
+  }
+  if (chosen == nullptr && name.empty() && configs.items.size() == 1) chosen = &configs.items[0];
+  if (chosen == nullptr)
+    fail(cat(card,
+             name.empty() ? ": the data set has several subsets, set dataset.name"
+                          : cat(": no subset ", name),
+             "; there are: ", list_of(names)));
+  return chosen;
+}
+
+// The patterns for a split; data_files without splits are all "train".
+std::vector<std::string> patterns_of_split(const YamlNode& files, const std::string& split,
+                                           const std::string& card) {
+  const bool by_split = files.is_list() && !files.items.empty() && files.items[0].is_map();
+  if (!by_split) {
+    if (split != "train") fail(cat(card, ": no split ", split, "; there is: train"));
+    return patterns_of(files);
+  }
+  std::vector<std::string> splits;
+  for (const YamlNode& entry : files.items) {
+    splits.push_back(text_at(entry, "split"));
+    const YamlNode* path = entry.is_map() ? entry.find("path") : nullptr;
+    if (splits.back() == split && path != nullptr) return patterns_of(*path);
+  }
+  fail(cat(card, ": no split ", split, "; there are: ", list_of(splits)));
+}
+
+std::vector<std::string> matching_files(const std::string& folder,
+                                        const std::vector<std::string>& patterns) {
+  std::vector<std::string> out;
+  std::error_code error;
+  fs::recursive_directory_iterator at(folder, error);
+  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    std::error_code unseen;
+    if (!at->is_regular_file(unseen)) continue;
+    const std::string path = fs::path(at->path()).lexically_relative(folder).generic_string();
+    if (std::any_of(patterns.begin(), patterns.end(),
+                    [&](const std::string& p) { return glob_matches(p, path); }))
+      out.push_back(at->path().string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> files_of_card(const YamlNode& card, const std::string& file,
+                                       const std::string& folder, const std::string& name,
+                                       const std::string& split) {
+  const YamlNode* configs = card.find("configs");
+  if (configs == nullptr || !configs->is_list() || configs->items.empty()) return {};
+  const YamlNode* config = choose_config(*configs, name, file);
+  if (const std::string dir = text_at(*config, "data_dir"); !dir.empty())
+    return {(fs::path(folder) / dir).string()};
+  const YamlNode* data_files = config->find("data_files");
+  if (data_files == nullptr) return {};
+  const std::vector<std::string> patterns = patterns_of_split(*data_files, split, file);
+  std::vector<std::string> found = matching_files(folder, patterns);
+  if (found.empty())
+    fail(cat(file, ": no file in ", folder, " matches the data_files ", list_of(patterns),
+             " of split ", split));
+  return found;
+}
+
+std::vector<std::string> folders_in(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+bool glob_matches(const std::string& pattern, const std::string& path) {
+  return matches(pattern, path);
+}
+
+std::vector<std::string> subset_files(const std::string& folder, const std::string& name,
+                                      const std::string& split) {
+  const std::string card = (fs::path(folder) / "README.md").string();
+  std::error_code error;
+  if (fs::is_regular_file(card, error)) {
+    const std::string yaml = front_matter(read_text_file(card));
+    if (!yaml.empty()) {
+      std::vector<std::string> files =
+          files_of_card(parse_yaml(yaml, card), card, folder, name, split);
+      if (!files.empty()) return files;
+    }
+  }
+  if (name.empty()) return {folder};
+  const fs::path inner = fs::path(folder) / name;
+  if (!fs::is_directory(inner, error))
+    fail(cat(folder, ": no subset ", name, ": neither a config_name of README.md nor a folder; ",
+             "folders here: ", list_of(folders_in(folder))));
+  return {inner.string()};
+}
+
+}  // namespace glmtune::train

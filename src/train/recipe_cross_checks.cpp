@@ -1,0 +1,100 @@
+#include "train/recipe_cross_checks.h"
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/recipe_data.h"
+
+namespace glmtune::train {
+namespace {
+
+void check_steps(const Recipe& recipe, const RecipeReader& reader) {
+  const StepSchedulerSettings& s = recipe.step_scheduler;
+  if (s.global_batch_size % s.local_batch_size != 0)
+    reader.reject("step_scheduler.global_batch_size",
+                  cat("expected a multiple of local_batch_size ", s.local_batch_size));
+  if (s.start_step > 0 && s.max_steps && s.start_step >= *s.max_steps)
+    reader.reject("step_scheduler.start_step",
+                  cat("expected a step before the last one: max_steps is ", *s.max_steps));
+  if (s.start_epoch > 0 && s.num_epochs && s.start_epoch >= *s.num_epochs)
+    reader.reject("step_scheduler.start_epoch",
+                  cat("expected an epoch before the last one: num_epochs is ", *s.num_epochs));
+}
+
+void check_data(const Recipe& recipe, const RecipeReader& reader) {
+  if (!is_endless(recipe.dataset.settings)) return;
+  if (recipe.dataloader.shuffle)
+    reader.reject("dataloader.shuffle",
+                  "glmtune.PretokenizedDataset gives its rows in order; set shuffle to false");
+  if (!recipe.step_scheduler.max_steps)
+    fail(cat(reader.where("dataset._target_"),
+             ": glmtune.PretokenizedDataset repeats without end; set step_scheduler.max_steps"));
+}
+
+void check_peft(const RecipeReader& reader) {
+  const auto given = [&](const char* key) {
+    const io::Value* value = reader.value(key);
+    return value != nullptr && *value != io::Value(false);
+  };
+  const bool all = given("peft.match_all_linear");
+  for (const char* key : {"peft.target_modules", "peft.exclude_modules"})
+    if (all && given(key)) reader.reject(key, "not together with peft.match_all_linear");
+  if (given("peft.target_modules") && given("peft.exclude_modules"))
+    reader.reject("peft.exclude_modules", "not together with peft.target_modules");
+}
+
+// Sections that this recipe does not use.
+void note_ignored(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked,
+                  const std::string& file) {
+  for (std::string& warning : checked.warnings)
+    if (warning.find(": rng is ignored") != std::string::npos)
+      warning += cat(" It is ", recipe.seed, ".");
+  const auto ignored = [&](const char* section, const std::string& why) {
+    if (reader.has_section(section))
+      checked.warnings.push_back(cat(file, ": ", section, " is ignored: ", why));
+  };
+  if (recipe.kind != RecipeKind::kBenchmark)
+    ignored("benchmark", "only the benchmark recipe reads it");
+  if (recipe.distributed.pp_size == 1) ignored("distributed.pipeline", "distributed.pp_size is 1");
+  if (recipe.distributed.ep_size == 1) ignored("distributed.moe", "distributed.ep_size is 1");
+}
+
+void note_numerics(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked) {
+  if (const auto gate = reader.dtype("model.backend.gate_precision");
+      gate == DType::kBF16 || gate == DType::kF16)
+    checked.warnings.push_back(cat(reader.where("model.backend.gate_precision"),
+                                   ": model.backend.gate_precision is raised to float32: the "
+                                   "router always computes in float32 or better"));
+  const BackendSettings& backend = recipe.model.backend;
+  if (backend.fake_gate_noise > 1)
+    reader.reject("model.backend.fake_gate_noise", "expected a number from 0 to 1");
+  if (backend.fake_balanced_gate)
+    checked.warnings.push_back(cat(reader.where("model.backend.fake_balanced_gate"),
+                                   ": model.backend.fake_balanced_gate replaces the router: the "
+                                   "run measures speed, it does not fine-tune"));
+  if (recipe.peft && recipe.model.gate_bias_update_factor != 0)
+    checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
+                                   ": model.gate_bias_update_factor moves the router's bias, which "
+                                   "an adapter does not contain"));
+  if (recipe.distributed.param_dtype && recipe.model.torch_dtype != recipe.distributed.param_dtype)
+    checked.not_runnable.push_back(cat("distributed.mp_policy.param_dtype ",
+                                       *reader.text("distributed.mp_policy.param_dtype"),
+                                       " without the same model.torch_dtype"));
+}
+
+}  // namespace
+
+void check_keys_together(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked,
+                         const std::string& file) {
+  if (recipe.kind == RecipeKind::kBenchmark && !reader.has_section("benchmark"))
+    fail(cat(file, ": the benchmark recipe needs the section benchmark"));
+  if (recipe.distributed.pp_size > 1 && !recipe.distributed.pipeline)
+    reader.reject("distributed.pp_size",
+                  "it needs the section distributed.pipeline ({} takes its defaults)");
+  check_steps(recipe, reader);
+  check_data(recipe, reader);
+  check_peft(reader);
+  note_ignored(recipe, reader, checked, file);
+  note_numerics(recipe, reader, checked);
+}
+
+}  // namespace glmtune::train

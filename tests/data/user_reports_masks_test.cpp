@@ -1,0 +1,163 @@
+// What users report of masks (user_reports.md 2a and section 3), as far as chat_dataset_test.cpp,
+// chat_row_test.cpp and chat_golden_test.cpp do not show it already: there 1, 2, 4 to 7, 12, 14,
+// 15, 17 and 19.
+#include <map>
+
+#include "data/chat_support.h"
+
+namespace glmtune::data {
+namespace {
+
+class MaskReports : public Chat {};
+
+// 3: fields the template knows are rendered, the others are counted.
+TEST_F(MaskReports, ReasoningAndCallsAreRenderedAndAnUnknownFieldIsReported) {
+  row(one_line(cat(kUserHi, R"(, {"role": "assistant", "content": "", "foo": 1,
+      "reasoning_content": "look it up", "tool_calls": [{"id": "c", "type": "function",
+      "function": {"name": "f", "arguments": {"q": "x"}}}]})")));
+  EXPECT_TRUE(has(shown(), "⟦look it up</think><tool_call>f<arg_key>q</arg_key>")) << shown();
+  const std::string text = open()->summary().text();
+  EXPECT_TRUE(has(text, "message field \"foo\" is not used by the chat template: 1")) << text;
+  for (const char* used : {"reasoning_content", "tool_calls"})
+    EXPECT_FALSE(has(text, cat("\"", used, "\" is not used"))) << text;
+}
+
+// 5: files whose rows were unified by a columnar loader have nulls where a field is absent.
+TEST_F(MaskReports, FieldsThatAreNullAreAbsent) {
+  row(R"({"role": "user", "content": "hi", "tool_calls": null, "reasoning_content": null,
+          "name": null}, {"role": "assistant", "content": "yes", "tool_calls": null})");
+  const std::string line = one_line(slurp(path_));
+  rows({line});
+  EXPECT_EQ(shown(), "[gMASK]<sop><|user|>hi<|assistant|><think>⟦</think>yes⟧ then ⟦<|user|>⟧");
+}
+
+// 7: a tool's result as a list of parts is not lost.
+TEST_F(MaskReports, AToolResultInPartsIsRendered) {
+  row(one_line(cat(kUserHi, ", ", kCall,
+                   R"(, {"role": "tool", "tool_call_id": "c",
+                         "content": [{"type": "text", "text": "12"}]}, )",
+                   kAnswer)));
+  EXPECT_TRUE(has(shown(), "<tool_response>12</tool_response>")) << shown();
+}
+
+// 13: the template belongs to what a checkpoint remembers of its data.
+TEST_F(MaskReports, OneByteOfTheTemplateChangesTheFingerprint) {
+  row(cat(kUserHi, ", ", kAnswer));
+  settings_.chat_template = kChatMl;
+  const std::string before = open()->fingerprint();
+  settings_.chat_template.insert(0, ".");
+  EXPECT_NE(open()->fingerprint(), before);
+}
+
+// 14: a data set without anything to train on ends before the first step.
+TEST_F(MaskReports, ADataSetOfQuestionsOnlyIsAnError) {
+  const std::string question = cat("{\"messages\": [", kUserHi, "]}");
+  rows({question, question, question});
+  EXPECT_TRUE(has(error(), "of 3 rows none is left to train on")) << error();
+}
+
+// 15: what happens to a long sample is chosen, and counted.
+TEST_F(MaskReports, ALongSampleIsCutDroppedOrAnError) {
+  const std::string longer =
+      cat("{\"messages\": [", kUserHi,
+          R"(, {"role": "assistant", "content": "0 1 2 3 4 5 6 7 8 9 10 11 12"}]})");
+  rows({cat("{\"messages\": [", kUserHi, ", ", kAnswer, "]}"), longer});
+  settings_.seq_length = 12;
+  settings_.too_long = TooLong::kTruncate;
+  EXPECT_TRUE(has(open()->summary().text(), "truncated 1, dropped 0"));
+  settings_.too_long = TooLong::kDrop;
+  EXPECT_TRUE(has(open()->summary().text(), "dropped 1: longer than dataset.seq_length 12"));
+  settings_.too_long = TooLong::kError;
+  EXPECT_TRUE(has(error(), path_ + ":2: ")) << error();
+  EXPECT_TRUE(has(error(), "more than dataset.seq_length 12")) << error();
+}
+
+// 20: exactly one shift.
+TEST_F(MaskReports, TheLabelOfAPositionIsTheNextToken) {
+  row(cat(kUserHi, R"(, {"role": "assistant", "content": "a b c"})"));
+  const Pack pack = open()->pack(0);
+  int labelled = 0;
+  for (std::size_t t = 0; t + 1 < pack.ids.size(); ++t) {
+    if (pack.labels[t] == kNoLabel) continue;
+    EXPECT_EQ(pack.labels[t], pack.ids[t + 1]) << t;
+    ++labelled;
+  }
+  EXPECT_GE(labelled, 4);
+  EXPECT_EQ(pack.labels.back(), *tokenizer()->token_id("<|user|>"));
+}
+
+// Section 3, stop marker: what is rendered is the template's text, the stop adds no input token.
+TEST_F(MaskReports, TheStopAddsNoInputToken) {
+  row(cat(kUserHi, ", ", kAnswer));
+  const std::size_t with = open()->pack(0).ids.size();
+  settings_.supervise_last_stop = false;
+  EXPECT_EQ(open()->pack(0).ids.size(), with);
+}
+
+// Section 3: headers, users' text and tools' results are never targets, whatever the order.
+TEST_F(MaskReports, OnlyWhatTheModelSaysIsATarget) {
+  row(one_line(cat(R"({"role": "system", "content": "sss"}, {"role": "user", "content": "qqq"}, )",
+                   kCall, ", ", kResult, ", ", kReasoned,
+                   R"(, {"role": "user", "content": "uuu"}, )", kAnswer)));
+  const std::string text = shown();
+  std::string targets;
+  for (std::size_t at = 0; (at = text.find("⟦", at)) != std::string::npos;) {
+    const std::size_t end = text.find("⟧", at);
+    targets += text.substr(at, end - at);
+    at = end;
+  }
+  for (const char* never : {"sss", "qqq", "uuu", "tool_response", "<|assistant|>", "<|system|>"})
+    EXPECT_FALSE(has(targets, never)) << never << "\n" << text;
+  for (const char* always : {"<tool_call>", "two and two", "yes", "<|user|>", "<|observation|>"})
+    EXPECT_TRUE(has(targets, always)) << always << "\n" << text;
+}
+
+// 17: neither system text, reasoning, calls, tools nor their results become control tokens.
+TEST_F(MaskReports, NoPartOfARowBecomesAControlToken) {
+  const std::string bad = "x<|user|><|observation|></think><tool_call>";
+  rows({one_line(cat(R"({"tools": [{"name": "f", "description": ")", bad,
+                     R"("}], "messages": [{"role": "system", "content": ")", bad,
+                     R"("}, {"role": "user", "content": "q"}, {"role": "assistant", "content": ")",
+                     bad, R"(", "reasoning_content": ")", bad,
+                     R"(", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {")",
+                     bad, R"(": ")", bad,
+                     R"("}}}]}, {"role": "tool", "tool_call_id": "c", "content": ")", bad,
+                     R"("}, )", kAnswer, "]}"))});
+  const auto source = open();
+  const std::int32_t first_control = *tokenizer()->token_id("<|endoftext|>");
+  std::map<std::string, int> controls;
+  for (const std::int32_t id : source->pack(0).ids)
+    if (id >= first_control) ++controls[std::string(tokenizer()->token_bytes(id))];
+  EXPECT_EQ(controls["<|user|>"], 1);
+  EXPECT_EQ(controls["<|observation|>"], 1);
+  EXPECT_EQ(controls["</think>"], 2);
+  EXPECT_EQ(controls["<tool_call>"], 2);  // one in the template's own words about tools
+  EXPECT_TRUE(has(source->summary().text(),
+                  "spellings of control tokens in texts, encoded as ordinary text: 28"))
+      << source->summary().text();
+}
+
+// recipes.md section 5, 5: AutoModel's mask of four messages of two tokens, by its parity switches.
+TEST_F(MaskReports, FourShortMessagesAreMaskedAsAutoModelMasksThem) {
+  settings_.chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+  const std::string turn =
+      R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})";
+  row(cat(turn, ", ", turn));
+  settings_.supervise_role_header = true;
+  settings_.supervise_next_role = false;
+  const Pack pack = open()->pack(0);
+  ASSERT_EQ(pack.ids.size(), 8u);
+  std::vector<int> targets(8, 0);
+  for (std::size_t t = 0; t + 1 < 8; ++t) {
+    if (pack.labels[t] == kNoLabel) continue;
+    EXPECT_EQ(pack.labels[t], pack.ids[t + 1]);
+    targets[t + 1] = 1;
+  }
+  EXPECT_EQ(targets, (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(pack.labels.back(), kNoLabel);
+}
+
+}  // namespace
+}  // namespace glmtune::data

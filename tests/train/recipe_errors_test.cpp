@@ -1,0 +1,161 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/temp_folder.h"
+#include "train/recipe_file.h"
+#include "train/recipe_support.h"
+
+namespace glmtune::train {
+namespace {
+
+// user_reports 75
+TEST(RecipeErrors, UnknownKeysAreNamedWithLineAndNearestKey) {
+  EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + "distributed:\n  pp_sze: 2\n"),
+                       "recipe.yaml:12: unknown key distributed.pp_sze; nearest: pp_size"));
+  EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + "optimzer: {lr: 1}\n"),
+                       "recipe.yaml:11: unknown key optimzer; nearest: optimizer"));
+  EXPECT_TRUE(contains(
+      error_of(std::string(kSmallRecipe) + "packed_sequence:\n  packed_sequence_sizes: 1\n"),
+      "nearest: packed_sequence_size"));
+  for (const char* key : {"distributed.x", "dataset.x", "dataloader.x", "packed_sequence.x",
+                          "step_scheduler.x", "model.x", "model.backend.x", "x", "checkpoint.x",
+                          "loss_fn.x", "lr_scheduler.x", "peft.x", "mfu.x", "prewarm.x"})
+    EXPECT_TRUE(contains(small_error({std::string("--") + key + "=1"}),
+                         std::string("argument --") + key + ": unknown key " + key + "; nearest: "))
+        << key;
+}
+
+TEST(RecipeErrors, KeysOfAnotherPlaceAreExplained) {
+  EXPECT_TRUE(contains(small_error({"--pp_size=2"}), "elsewhere: distributed.pp_size"));
+  EXPECT_TRUE(contains(small_error({"--dataset.num_samples_limit=2"}),
+                       "unknown key dataset.num_samples_limit of ChatDataset (it is a key of "
+                       "HellaSwag)"));
+  EXPECT_TRUE(contains(small_error({"--slurm.nodes=2"}), "sbatch"));
+}
+
+TEST(RecipeErrors, SeveralMistakesAreReportedTogether) {
+  const std::string message = small_error({"--optimizer.lr=fast", "--sed=1"});
+  EXPECT_TRUE(contains(message, "optimizer.lr is 'fast'; expected a number"));
+  EXPECT_TRUE(contains(message, "unknown key sed; nearest: seed"));
+}
+
+TEST(RecipeErrors, WrongTypesAreNamedWithWhatWasExpected) {
+  const struct {
+    const char* argument;
+    const char* part;
+  } cases[] = {
+      {"--dataloader.shuffle=yes", "dataloader.shuffle is 'yes'; expected true or false"},
+      {"--step_scheduler.global_batch_size=0", "expected a whole number, 1 or more"},
+      {"--step_scheduler.global_batch_size=1.5", "expected a whole number, 1 or more"},
+      {"--step_scheduler.max_steps=-1", "is '-1'; expected a whole number, 0 or more"},
+      {"--optimizer.lr=[1]", "optimizer.lr is a list; expected a number"},
+      {"--optimizer.lr=.inf", "optimizer.lr is '.inf'; expected a number"},
+      {"--optimizer.lr=.nan", "expected a number"},
+      {"--optimizer=3", "optimizer is '3'; expected a map of keys"},
+      {"--optimizer.betas=0.9", "optimizer.betas is '0.9'; expected a list of numbers"},
+      {"--optimizer.betas=[0.9]", "expected two numbers"},
+      {"--optimizer.betas=[0.9, 1]", "expected two numbers"},
+      {"--optimizer.betas=[0.9, x]", "optimizer.betas[1] is 'x'; expected a number"},
+      {"--model.torch_dtype=int8", "model.torch_dtype is 'int8'; expected a type"},
+      {"--model.backend.attn=flash", "expected one of: cudnn, tilelang, flashmla, te"},
+      {"--nonfinite_policy=ignore", "expected one of: stop, skip"},
+      {"--optimizer._target_=torch.optim.SGD", "known here: torch.optim.Adam, torch.optim.AdamW"},
+      {"--dataset._target_=my.Dataset", "known here: nemo_automodel.components.datasets.llm."},
+      {"--dataloader.collate_fn=my.collate", "known here: nemo_automodel"},
+      {"--recipe=Foo", "TrainFinetuneRecipeForNextTokenPrediction"},
+      {"--dataset.path_or_dataset_id={a: 1}", "expected a string or a list of strings"},
+      {"--lr_scheduler.lr_warmup_steps=0.1", "expected a whole number"},
+      {"--optimizer.param_group_overrides={a: 1}", "expected a list of maps"},
+      {"--optimizer.param_group_overrides=[{lr_mult: 2}]", "needs the key pattern"},
+      {"--optimizer.param_group_overrides=[{pattern: '['}]", "not a regular expression"},
+      {"--dataset.max_dropped_fraction=2", "share from 0 to 1"},
+      {"--dataset.chat_template=/no/such.jinja", "no such file"},
+      {"--seed=-1", "expected a whole number, 0 or more"},
+  };
+  for (const auto& c : cases)
+    EXPECT_TRUE(contains(small_error({c.argument}), c.part)) << c.argument << "\n"
+                                                             << small_error({c.argument});
+}
+
+TEST(RecipeErrors, MissingSectionsAndKeysAreNamed) {
+  EXPECT_TRUE(contains(error_of("seed: 1\n"), "the recipe needs the key recipe"));
+  EXPECT_TRUE(contains(error_of("seed: 1\n"), "needs the key model"));
+  EXPECT_TRUE(contains(error_of("seed: 1\n"), "needs the key dataset"));
+  EXPECT_TRUE(contains(error_of("seed: 1\n"), "needs the key optimizer"));
+  EXPECT_TRUE(contains(small_error({"--dataset.path_or_dataset_id=null"}),
+                       "dataset (ChatDataset) needs the key path_or_dataset_id"));
+  EXPECT_TRUE(contains(small_error({"--dataset._target_=null"}), "dataset needs _target_"));
+}
+
+TEST(RecipeErrors, SettingsThatContradictEachOtherAreNamed) {
+  EXPECT_TRUE(contains(small_error({"--lr_scheduler.min_lr=1"}), "lr_scheduler.min_lr"));
+  EXPECT_TRUE(contains(small_error({"--lr_scheduler.override_opt_param_scheduler=true",
+                                    "--lr_scheduler.use_checkpoint_opt_param_scheduler=true"}),
+                       "not together"));
+  EXPECT_TRUE(contains(small_error({"--distributed.pp_size=2"}), "distributed.pipeline"));
+  EXPECT_TRUE(contains(small_error({"--step_scheduler.local_batch_size=5"}),
+                       "expected a multiple of local_batch_size 5"));
+}
+
+// recipes.md 1.7: what chooses LoRA's modules excludes each other.
+TEST(RecipeErrors, LoraModulesAreChosenInOneWay) {
+  EXPECT_TRUE(contains(small_error({"--peft.target_modules=[a]", "--peft.exclude_modules=[b]"}),
+                       "not together with peft.target_modules"));
+  EXPECT_TRUE(contains(small_error({"--peft.target_modules=a", "--peft.match_all_linear=true"}),
+                       "not together with peft.match_all_linear"));
+  EXPECT_EQ(small_error({"--peft.target_modules=a", "--peft.match_all_linear=false"}), "");
+}
+
+TEST(RecipeErrors, AMalformedSplitIsNamedWithItsLine) {
+  for (const char* split : {"train[:", "train[10]", "train[a:b]", "train[:200%]", "[:10]",
+                            "train+test", "train]", "train[:1]x"})
+    EXPECT_TRUE(contains(
+        error_of(std::string(kSmallRecipe), {std::string("--dataset.split=") + "'" + split + "'"}),
+        std::string("argument --dataset.split: dataset.split is '") + split + "'; "))
+        << split;
+  for (const char* split :
+       {"train", "train[:100000]", "train[10%:20%]", "train[-5:]", "test[ 1 : ]"})
+    EXPECT_EQ(small_error({std::string("--dataset.split='") + split + "'"}), "") << split;
+}
+
+// recipes.md 1.4.
+TEST(RecipeErrors, TheFirstStepLiesBeforeTheLast) {
+  EXPECT_TRUE(contains(small_error({"--step_scheduler.start_step=3"}),
+                       "step_scheduler.start_step is 3; expected a step before the last one"));
+  EXPECT_TRUE(contains(small_error({"--step_scheduler.start_epoch=10"}), "num_epochs is 10"));
+  EXPECT_EQ(small_error({"--step_scheduler.start_step=2"}), "");
+}
+
+// recipes.md 1.2: the benchmark recipe needs its section.
+TEST(RecipeErrors, TheBenchmarkRecipeNeedsItsSection) {
+  EXPECT_TRUE(contains(small_error({"--recipe=BenchmarkingRecipeForNextTokenPrediction"}),
+                       "needs the section benchmark"));
+}
+
+// recipes.md 2.1.
+TEST(RecipeErrors, ARecipeIsAYamlFile) {
+  const TempFolder temp;
+  const std::string path = temp / "recipe.json";
+  std::ofstream(path) << "{}";
+  try {
+    read_recipe(path, {}, [](const std::string&) { return std::nullopt; });
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_TRUE(contains(e.what(), "recipe.json: a recipe's name ends in .yaml or .yml"));
+  }
+}
+
+TEST(RecipeErrors, TruncatedRecipesNeverPass) {
+  const std::string text = kSmallRecipe;
+  for (std::size_t n = 0; n + 3 < text.size(); ++n) {
+    const std::string message = error_of(text.substr(0, n));
+    // Cut inside the last value, a shorter path or class name may still be a recipe.
+    if (message.empty()) {
+      EXPECT_TRUE(contains(text.substr(0, n), "optimizer:")) << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace glmtune::train

@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "train/recipe_file.h"
+#include "train/recipe_support.h"
+
+namespace glmtune::train {
+namespace {
+
+TEST(RecipeOverrides, LaterOnesWinAndMapsAreMade) {
+  const RecipeFile file =
+      small({"--optimizer.lr=1", "--optimizer.lr", "2e-5", "--checkpoint.enabled", "false",
+             "--lr_scheduler.lr_decay_style=constant"});
+  EXPECT_EQ(file.recipe.optimizer.lr, 2e-5);
+  EXPECT_FALSE(file.recipe.checkpoint.enabled);
+  ASSERT_TRUE(file.recipe.lr_scheduler.has_value());
+}
+
+TEST(RecipeOverrides, AFlagAloneIsTrue) {
+  EXPECT_TRUE(small({"--dataloader.shuffle"}).recipe.dataloader.shuffle);
+  EXPECT_TRUE(small({"--dataloader.shuffle", "--seed=1"}).recipe.dataloader.shuffle);
+}
+
+TEST(RecipeOverrides, NegativeNumbersAreValues) {
+  EXPECT_TRUE(contains(small_error({"--seed", "-1"}), "seed is '-1'"));
+}
+
+// AutoModel skips them; a setting whose dashes were forgotten would be lost.
+TEST(RecipeOverrides, AStrayWordIsAnErrorThatNamesIt) {
+  EXPECT_TRUE(contains(small_error({"--seed=1", "stray"}), "argument stray is neither a setting"));
+  EXPECT_TRUE(contains(small_error({"--seed", "1", "optimizer.lr=2"}), "optimizer.lr=2"));
+}
+
+TEST(RecipeOverrides, BadNamesAndBadTargetsAreNamed) {
+  EXPECT_TRUE(contains(small_error({"--"}), "expected --section.key=value"));
+  EXPECT_TRUE(contains(small_error({"--a..b=1"}), "expected --section.key=value"));
+  EXPECT_TRUE(contains(small_error({"--optimizer._target_.x=1"}), "not a map"));
+  EXPECT_TRUE(contains(small_error({"--optimizer.betas=[0.9,"}), "expected a list of numbers"));
+  EXPECT_TRUE(contains(small_error({"--optimizer.betas=[0.9,}]"}), "not valid YAML"));
+}
+
+TEST(RecipeInterpolation, EverySpellingWorks) {
+  const std::map<std::string, std::string> env{{"DIR", "/data"}, {"LR", "3e-4"}, {"a.b", "x"}};
+  const auto path = [&](const std::string& text) {
+    return parse(kSmallRecipe, {"--dataset.path_or_dataset_id=" + text}, env)
+        .recipe.dataset.sources.at(0);
+  };
+  EXPECT_EQ(path("${DIR}/c.jsonl"), "/data/c.jsonl");
+  EXPECT_EQ(path("$DIR/c.jsonl"), "/data/c.jsonl");
+  EXPECT_EQ(path("${oc.env:DIR}/c.jsonl"), "/data/c.jsonl");
+  EXPECT_EQ(path("${NOPE,/else}/c.jsonl"), "/else/c.jsonl");
+  EXPECT_EQ(path("${oc.env:NOPE,/else}/c.jsonl"), "/else/c.jsonl");
+  EXPECT_EQ(path("$a.b/c.jsonl"), "x/c.jsonl");
+  EXPECT_EQ(path("costs 5$ or $5"), "costs 5$ or $5");
+  EXPECT_EQ(parse(kSmallRecipe, {"--optimizer.lr=${LR}"}, env).recipe.optimizer.lr, 3e-4);
+}
+
+TEST(RecipeInterpolation, MissingVariablesAreNamed) {
+  EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + "  lr: ${NOPE}\n"),
+                       "recipe.yaml:11: the environment variable NOPE is not set"));
+  EXPECT_TRUE(contains(small_error({"--optimizer.lr=${NOPE"}), "${ without }"));
+}
+
+TEST(RecipeInterpolation, NothingUnderCiIsExpanded) {
+  EXPECT_EQ(error_of(std::string(kSmallRecipe) + "ci:\n  x: ${NOPE}\n"), "");
+}
+
+TEST(RecipeSecrets, NeverReachWhatIsPrinted) {
+  const std::map<std::string, std::string> env{{"KEY", "s3cret"}};
+  const RecipeFile file = parse(std::string(kSmallRecipe) +
+                                    "wandb:\n  project: p\n  api_key: hunter2\n"
+                                    "comet: {api_key: \"${KEY}\"}\nci: {HF_TOKEN: hunter2}\n",
+                                {"--model.pretrained_model_name_or_path=/m/$KEY"}, env);
+  for (const std::string& text :
+       {io::to_json(resolved_keys(file.checked)), resolved_lines(file.checked), file.yaml}) {
+    EXPECT_FALSE(contains(text, "hunter2")) << text;
+    EXPECT_FALSE(contains(text, "s3cret")) << text;
+  }
+  EXPECT_EQ(file.recipe.model.pretrained_model_name_or_path, "/m/s3cret");
+  EXPECT_TRUE(contains(resolved_lines(file.checked), "wandb.project: p"));
+  const std::string wrong = small_error({"--wandb.enable=hunter2"});
+  EXPECT_TRUE(contains(wrong, "argument --wandb.enable:"));
+}
+
+// recipes.md 1.1: keys that hold such a word; keys of the recipe language itself are shown.
+TEST(RecipeSecrets, AreToldByTheirKey) {
+  for (const char* key :
+       {"password", "my_secret", "HF_TOKEN", "apikey", "api_key", "Authorization", "basic_auth"}) {
+    const RecipeFile file = parse(std::string(kSmallRecipe) + "wandb: {" + key + ": hunter2}\n");
+    EXPECT_FALSE(contains(file.yaml + resolved_lines(file.checked), "hunter2")) << key;
+  }
+  const RecipeFile comet = parse(std::string(kSmallRecipe) + "comet: {api_key: hunter2}\n");
+  EXPECT_FALSE(contains(comet.yaml + resolved_lines(comet.checked), "hunter2"));
+  const RecipeFile file = small({"--dataset.allow_control_tokens=true"});
+  EXPECT_TRUE(contains(file.yaml, "allow_control_tokens: true"));
+  EXPECT_TRUE(contains(resolved_lines(file.checked), "dataset.allow_control_tokens: true"));
+}
+
+}  // namespace
+}  // namespace glmtune::train

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include "train/recipe_file.h"
+#include "train/recipe_support.h"
+
+namespace glmtune::train {
+namespace {
+
+TEST(RecipeStatus, ListsWhatDoesNotRunYet) {
+  const RecipeFile file =
+      small({"--distributed.pp_size=4", "--distributed.pipeline={}", "--peft.dim=8",
+             "--model.backend.dispatcher=mok", "--model.torch_dtype=fp16"});
+  const std::string line = not_runnable_line(file.checked);
+  EXPECT_TRUE(contains(line, "not runnable yet: "));
+  EXPECT_TRUE(contains(line, "distributed.pp_size 4"));
+  EXPECT_TRUE(contains(line, "peft"));
+  EXPECT_TRUE(contains(line, "model.backend.dispatcher mok (hybridep, deepep, torch run)"));
+  EXPECT_TRUE(contains(line, "model.torch_dtype fp16"));
+  EXPECT_FALSE(contains(line, "peft.dim"));
+}
+
+TEST(RecipeStatus, AValueThatSwitchesAFeatureOffRuns) {
+  const RecipeFile file = small(
+      {"--distributed.pp_size=1", "--distributed.ep_size=1", "--distributed.dp_replicate_size=1",
+       "--distributed.dp_replicate_size=null", "--fp8.enabled=false", "--qat.enabled=false",
+       "--model.backend.fake_balanced_gate=false", "--model.backend.te_fp8=null",
+       "--moe_metrics.enabled=false", "--wandb.enable=false", "--mlflow=null",
+       "--distributed.sequence_parallel=false", "--embedding_row_repair.enabled=false"});
+  EXPECT_EQ(not_runnable_line(file.checked), "");
+}
+
+TEST(RecipeStatus, AnotherTypeOfArithmeticThanOfStorageDoesNotRunYet) {
+  const std::string key = "--distributed.mp_policy.param_dtype=";
+  EXPECT_EQ(not_runnable_line(small({key + "bf16", "--model.torch_dtype=bfloat16"}).checked), "");
+  EXPECT_TRUE(
+      contains(not_runnable_line(small({key + "bf16"}).checked),
+               "distributed.mp_policy.param_dtype bf16 without the same model.torch_dtype"));
+}
+
+TEST(RecipeStatus, WandbIsOnUnlessSwitchedOff) {
+  const std::string with = std::string(kSmallRecipe) + "wandb: {project: p, enable: false}\n";
+  EXPECT_EQ(not_runnable_line(parse(with).checked), "");
+  EXPECT_EQ(parse(with).checked.find("wandb"), nullptr);
+  EXPECT_EQ(not_runnable_line(parse(with, {"--wandb.enable=true"}).checked),
+            "not runnable yet: wandb");
+  const RecipeFile on = parse(std::string(kSmallRecipe) + "wandb: {project: p, new_key: 1}\n");
+  EXPECT_EQ(not_runnable_line(on.checked), "not runnable yet: wandb");
+  EXPECT_EQ(io::to_json(value(on, "wandb")), "{\"project\": \"p\", \"new_key\": 1}");
+  EXPECT_EQ(io::to_json(value(small({"--wandb.enable=true"}), "wandb")), "{}");
+  EXPECT_TRUE(contains(small_error({"--wandb.enable=maybe"}), "expected true or false"));
+}
+
+TEST(RecipeStatus, WarnsOnceForEachKeyWithoutEffect) {
+  const RecipeFile file = small(
+      {"--longalign=false", "--rng.seed=1111", "--ci.nodes=4", "--mtp.x=1",
+       "--model.backend.rope_fusion=true", "--model.backend.enable_deepep=true",
+       "--packed_sequence.split_across_pack=false", "--distributed.pipeline.layers_per_stage=2",
+       "--distributed.moe.wrap_outer_model=false", "--benchmark.warmup_steps=1",
+       "--benchmark.peak_tflops=1", "--benchmark.nsys_start=1", "--benchmark.nsys_end=1",
+       "--benchmark.nsys_ranks=[]", "--model.backend.gate_precision=bf16"});
+  EXPECT_EQ(file.checked.warnings.size(), 11u);
+  std::string all;
+  for (const std::string& warning : file.checked.warnings) all += warning + "\n";
+  for (const char* key :
+       {"longalign is ignored", "rng is ignored", "ci is ignored", "mtp is ignored",
+        "rope_fusion is ignored", "enable_deepep is ignored", "split_across_pack is ignored",
+        "distributed.pipeline is ignored", "distributed.moe is ignored", "benchmark is ignored",
+        "gate_precision is raised", "It is 42."})
+    EXPECT_TRUE(contains(all, key)) << key << "\n" << all;
+}
+
+TEST(RecipeStatus, IgnoredSectionsAreStillCheckedForUnknownKeys) {
+  EXPECT_TRUE(contains(small_error({"--distributed.moe.x=1"}), "unknown key distributed.moe.x"));
+  EXPECT_TRUE(contains(small_error({"--distributed.pipeline.x=1"}), "unknown key"));
+  EXPECT_TRUE(contains(small_error({"--peft.lora_rank=1"}), "unknown key peft.lora_rank"));
+}
+
+TEST(RecipeStatus, NamesKeysWithoutACounterpart) {
+  const RecipeFile file =
+      small({"--model.trust_remote_code=true", "--dataloader.num_workers=4",
+             "--step_scheduler.gc_every_steps=10", "--loss_fn.fp32_upcast=true"});
+  EXPECT_EQ(file.checked.no_counterpart,
+            (std::vector<std::string>{"model.trust_remote_code", "step_scheduler.gc_every_steps",
+                                      "dataloader.num_workers", "loss_fn.fp32_upcast"}));
+}
+
+// recipes.md 1.1: sections of known keys; wandb alone is open.
+TEST(RecipeStatus, LoggersOtherThanWandbHaveKnownKeys) {
+  EXPECT_EQ(not_runnable_line(small({"--mlflow.tracking_uri=x", "--comet.workspace=y"}).checked),
+            "not runnable yet: mlflow, comet");
+  EXPECT_TRUE(contains(small_error({"--mlflow.tracking=x"}), "nearest: tracking_uri"));
+  EXPECT_TRUE(contains(small_error({"--comet.project=x"}), "unknown key comet.project"));
+}
+
+// recipes.md 7.4: one line for each key that names a vendor's library.
+TEST(RecipeStatus, SaysWhatRunsInsteadOfAVendorsLibrary) {
+  const auto lines =
+      backend_choices(small({"--model.backend.linear=te", "--model.backend.experts=gmm",
+                             "--model.backend.dispatcher=hybridep"})
+                          .checked);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(contains(lines[0], "model.backend.linear te: "));
+  EXPECT_TRUE(contains(lines[2], "none with ep_size 1"));
+  EXPECT_TRUE(backend_choices(small().checked).empty());
+}
+
+// recipes.md 1.3.
+TEST(RecipeStatus, TheFakeGateRunsWithAWarning) {
+  const RecipeFile file =
+      small({"--model.backend.fake_balanced_gate=true", "--model.backend.fake_gate_noise=0.5"});
+  EXPECT_EQ(not_runnable_line(file.checked), "");
+  EXPECT_TRUE(file.recipe.model.backend.fake_balanced_gate);
+  ASSERT_EQ(file.checked.warnings.size(), 1u);
+  EXPECT_TRUE(contains(file.checked.warnings[0], "does not fine-tune"));
+  EXPECT_TRUE(contains(small_error({"--model.backend.fake_gate_noise=2"}), "from 0 to 1"));
+}
+
+}  // namespace
+}  // namespace glmtune::train
