@@ -56,7 +56,7 @@ void synchronize(void* stream) {
 
 void* make_event() {
   cudaEvent_t event = nullptr;
-  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventBlockingSync));
   return event;
 }
 
@@ -77,6 +77,12 @@ bool reached(void* event) {
 
 void wait(void* event) {
   CUDA_CHECK(cudaEventSynchronize(event_of(event)));
+}
+
+double seconds_between(void* earlier, void* later) {
+  float milliseconds = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_of(earlier), event_of(later)));
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 
 }  // namespace glmtune::cuda_memory

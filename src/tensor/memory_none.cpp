@@ -43,6 +43,9 @@ bool reached(void*) {
 void wait(void*) {
   absent();
 }
+double seconds_between(void*, void*) {
+  absent();
+}
 
 }  // namespace glmtune::cuda_memory
 #endif

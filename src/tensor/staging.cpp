@@ -1,5 +1,6 @@
 #include "tensor/staging.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "base/cat.h"
@@ -39,7 +40,9 @@ StreamMark::~StreamMark() {
 }
 
 void StreamMark::record(void* stream) {
-  if (event_ != nullptr) cuda_memory::record(event_, stream);
+  if (event_ != nullptr) return cuda_memory::record(event_, stream);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  recorded_ = std::chrono::duration<double>(now).count();
 }
 
 bool StreamMark::reached() const {
@@ -48,6 +51,12 @@ bool StreamMark::reached() const {
 
 void StreamMark::wait() const {
   if (event_ != nullptr) cuda_memory::wait(event_);
+}
+
+double StreamMark::seconds_since(const StreamMark& earlier) const {
+  if (event_ == nullptr) return recorded_ - earlier.recorded_;
+  wait();
+  return cuda_memory::seconds_between(earlier.event_, event_);
 }
 
 UploadRing::UploadRing(Device device)
@@ -71,7 +80,7 @@ void UploadRing::upload(Tensor dst, std::span<const std::byte> src, void* stream
 }
 
 Readback::Readback(std::size_t count, Device device)
-    : values_(count * sizeof(double), device), mark_(device) {}
+    : values_(count * sizeof(double), device), marks_{StreamMark(device), StreamMark(device)} {}
 
 void Readback::request(std::span<const Tensor> numbers, void* stream) {
   check(numbers.size() * sizeof(double) == values_.size(), "a readback of another size");
@@ -83,11 +92,12 @@ void Readback::request(std::span<const Tensor> numbers, void* stream) {
     else if (t.device == Device::kCpu)
       *to++ = *t.as<double>();
   }
-  mark_.record(stream);
+  last_ = 1 - last_;
+  marks_[last_].record(stream);
 }
 
 double Readback::value(std::size_t i) const {
-  mark_.wait();
+  marks_[last_].wait();
   return reinterpret_cast<const double*>(values_.data())[i];
 }
 

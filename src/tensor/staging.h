@@ -42,9 +42,12 @@ class StreamMark {
   void record(void* stream);  // everything queued so far comes before the mark
   bool reached() const;       // true while nothing was recorded, and where work is done at once
   void wait() const;
+  // Seconds of the device from a mark recorded before to this one; waits for this one.
+  double seconds_since(const StreamMark& earlier) const;
 
  private:
   void* event_ = nullptr;  // null: no GPU
+  double recorded_ = 0;    // host seconds, without a GPU
 };
 
 // Copies host memory to the device without waiting for it.
@@ -73,13 +76,19 @@ class Readback {
   Readback(std::size_t count, Device device);
   // One request at a time: the values of the one before are overwritten.
   void request(std::span<const Tensor> numbers, void* stream);
-  bool arrived() const { return mark_.reached(); }
+  bool arrived() const { return marks_[last_].reached(); }
   // Waits until they have arrived.
   double value(std::size_t i) const;
 
+  // A clock in the stream's work: seconds() is the time from the numbers requested before, or from
+  // start_clock() where that came later, to the last ones. Waits until they have arrived.
+  void start_clock(void* stream) { marks_[last_].record(stream); }
+  double seconds() const { return marks_[last_].seconds_since(marks_[1 - last_]); }
+
  private:
   PinnedBuffer values_;
-  StreamMark mark_;
+  std::array<StreamMark, 2> marks_;
+  std::size_t last_ = 0;
 };
 
 }  // namespace glmtune

@@ -29,7 +29,9 @@ struct StepResult {
   std::int64_t tokens = 0;
   std::int64_t tokens_to_last_label = 0;  // without each pack's trailing run of unlabelled tokens
   std::int64_t label_tokens = 0;
-  double seconds = 0;  // between the arrival of the last step's numbers and its own
+  // From the last step's numbers (or what was done since, validation and checkpoints) to its own,
+  // by the device's clock.
+  double seconds = 0;
   double flops = 0, automodel_flops = 0;  // flops.h
   bool applied = true;  // false: skipped (no labels, or not finite under policy skip)
 };

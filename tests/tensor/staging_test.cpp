@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "cuda/device.h"
@@ -60,6 +62,29 @@ TEST(Staging, ReadbackHasTheNumbersOfItsPlaceInTheStream) {
   EXPECT_EQ(readback.value(0), 2.5);
   EXPECT_EQ(readback.value(1), 0);
   EXPECT_TRUE(readback.arrived());
+}
+
+TEST(Staging, TheClockOfAReadbackCountsFromTheRequestBeforeOrItsStart) {
+  std::string why;
+  const bool gpu = cuda_device_count(&why) > 0;
+  const CudaContextPtr cuda = gpu ? make_cuda_context(0) : nullptr;
+  void* stream = gpu ? cuda_stream(*cuda) : nullptr;
+  const OwnedTensor a({1}, DType::kF64, gpu ? Device::kCuda : Device::kCpu);
+  const Tensor numbers[] = {a};
+  Readback readback(1, a.view.device);
+  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(40)); };
+  readback.start_clock(stream);
+  nap();
+  readback.request(numbers, stream);
+  EXPECT_GE(readback.seconds(), 0.035);
+  nap();
+  nap();
+  readback.request(numbers, stream);
+  EXPECT_GE(readback.seconds(), 0.07);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  readback.start_clock(stream);
+  readback.request(numbers, stream);
+  EXPECT_LT(readback.seconds(), 0.3);
 }
 
 TEST(Staging, UploadOfAnotherSizeIsRefused) {
