@@ -20,6 +20,10 @@ std::int64_t sample_tokens(const train::DatasetEntry& entry) {
       entry.settings);
 }
 
+train::SampleRow sample_row(std::int64_t samples, std::int64_t tokens) {
+  return train::SampleRow(samples, std::max<std::int64_t>(1, tokens));
+}
+
 // What the weights are in memory: FP8 becomes bf16, F16 float32.
 DType weight_type(const train::Recipe& recipe, const models::GlmConfig& config) {
   if (recipe.model.torch_dtype) return *recipe.model.torch_dtype;
@@ -44,12 +48,17 @@ void estimate(CheckReport& report) {
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
                                  .pipeline_stages = plan.pp};
   const Device target = plan.world_size > 1 ? Device::kCuda : Device::kCpu;
-  report.memory = train::estimate_memory(
-      report.model->config, recipe, weight_type(recipe, report.model->config),
-      report.row_tokens == 0
-          ? train::SampleRow(1, 1)
-          : train::SampleRow(samples, std::max<std::int64_t>(1, tokens / plan.cp)),
-      shares, target);
+  train::RunRows rows(report.row_tokens == 0 ? train::SampleRow(1, 1)
+                                             : sample_row(samples, tokens / plan.cp));
+  for (const train::DatasetEntry& entry : recipe.validation_datasets) {
+    const std::int64_t batch = recipe.validation_dataloader.batch_size.value_or(samples);
+    const std::int64_t length = sample_tokens(entry);
+    if (length > 0 && length <= kLongestRow / batch)
+      rows.validation.push_back(sample_row(batch, length / plan.cp));
+  }
+  report.memory =
+      train::estimate_memory(report.model->config, recipe,
+                             weight_type(recipe, report.model->config), rows, shares, target);
 }
 
 }  // namespace glmtune::apps

@@ -35,10 +35,21 @@ StateBytes state_bytes(const nn::Parameter& p, const OptimizerSettings& optimize
 
 }  // namespace
 
+MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows) {
+  MemoryPlan plan = engine.plan(rows.training.input(), training_pass(recipe));
+  for (const SampleRow& row : rows.validation) {
+    const MemoryPlan forward = engine.plan(row.input(), {});
+    plan.saved = std::max(plan.saved, forward.saved);
+    plan.scratch = std::max(plan.scratch, forward.scratch);
+  }
+  return plan;
+}
+
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                               const SampleRow& row, const RankShares& shares, Device target) {
+                               const RunRows& rows, const RankShares& shares, Device target) {
   Engine engine(models::make_model(config, dtype, recipe.model.latent_norm_eps),
                 {.device = Device::kMeta, .gradients = true, .target = target});
+  set_attention(recipe, engine.model().attention());
   MemoryEstimate e;
   engine.model().visit_parameters([&](nn::Parameter& p) {
     const StateBytes s = state_bytes(p, recipe.optimizer);
@@ -51,7 +62,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
     e.gradients += s.gradients / ranks;
     e.optimizer += s.optimizer / ranks;
   });
-  const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
+  const MemoryPlan plan = plan_rows(engine, recipe, rows);
   e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
   e.scratch = plan.scratch;
   if (target == Device::kCuda) e.libraries = kBlasWorkspaceBytes;
@@ -59,7 +70,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
 }
 
 std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                          const std::function<SampleRow(std::int64_t)>& row_of, Device target,
+                          const std::function<RunRows(std::int64_t)>& rows_of, Device target,
                           std::uint64_t available) {
   struct Change {
     const char* key;
@@ -85,8 +96,8 @@ std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe,
        }}};
   const auto total = [&](const Recipe& changed) {
     const std::uint64_t bytes =
-        estimate_memory(config, changed, dtype, row_of(changed.step_scheduler.local_batch_size), {},
-                        target)
+        estimate_memory(config, changed, dtype, rows_of(changed.step_scheduler.local_batch_size),
+                        {}, target)
             .total();
     return cat(" (", io::human_bytes(bytes), bytes <= available ? ", fits" : "", ")");
   };

@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "models/glm_config.h"
 #include "tensor/tensor.h"
@@ -30,16 +32,26 @@ struct RankShares {
   std::int64_t expert_ranks = 1, dense_ranks = 1, pipeline_stages = 1;
 };
 
-// row: the largest micro-batch of one rank. dtype: of the parameters. target: the device whose
-// scratch sizes count.
+// The largest rows of a rank: the micro-batch, and one of each validation set.
+struct RunRows {
+  RunRows(SampleRow training_row, std::vector<SampleRow> validation_rows = {})
+      : training(std::move(training_row)), validation(std::move(validation_rows)) {}
+  SampleRow training;
+  std::vector<SampleRow> validation;
+};
+
+// What the passes of a run over these rows take at most.
+MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows);
+
+// dtype: of the parameters. target: the device whose scratch sizes count.
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                               const SampleRow& row, const RankShares& shares, Device target);
+                               const RunRows& rows, const RankShares& shares, Device target);
 
 // Which keys of the recipe would lower what one rank needs, each with the total it leads to and
 // whether `available` bytes hold it: "optimizer.master_weights: bf16_stochastic (139.7 GB, fits)".
-// row_of: the largest row of so many packs.
+// rows_of: the largest rows with micro-batches of so many packs.
 std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
-                          const std::function<SampleRow(std::int64_t)>& row_of, Device target,
+                          const std::function<RunRows(std::int64_t)>& rows_of, Device target,
                           std::uint64_t available);
 
 // Bytes a run can still take on a device now; the largest number where the system does not say.

@@ -132,22 +132,22 @@ class Run {
 
   // Says before anything is allocated that a run does not fit, and what would make it fit.
   void check_memory() {
-    const SampleRow row = largest_row();
-    const MemoryEstimate e = estimate_memory(config_, recipe_, dtype_, row, {}, options_.device);
+    const RunRows rows = largest_rows(recipe_.step_scheduler.local_batch_size);
+    const MemoryEstimate e = estimate_memory(config_, recipe_, dtype_, rows, {}, options_.device);
     const std::uint64_t available = available_memory(options_.device);
     planned_bytes_ = e.total();
     free_bytes_ = available;
     if (e.total() <= available) return;
     const std::string advice = memory_advice(
-        config_, recipe_, dtype_, [&](std::int64_t packs) { return row_of(packs); },
+        config_, recipe_, dtype_, [&](std::int64_t packs) { return largest_rows(packs); },
         options_.device, available);
-    const std::string text =
-        cat("not enough memory: ", io::human_bytes(e.total()), " needed (",
-            io::human_bytes(e.weights), " weights, ", io::human_bytes(e.gradients), " gradients, ",
-            io::human_bytes(e.optimizer), " optimizer state, ",
-            io::human_bytes(e.saved + e.scratch), " activations of a row of ", row.ids.size(),
-            " tokens), ", io::human_bytes(available), " available; needs less: ", advice,
-            advice.empty() ? "" : ", ", "a smaller packed_sequence.packed_sequence_size");
+    const std::string text = cat(
+        "not enough memory: ", io::human_bytes(e.total()), " needed (", io::human_bytes(e.weights),
+        " weights, ", io::human_bytes(e.gradients), " gradients, ", io::human_bytes(e.optimizer),
+        " optimizer state, ", io::human_bytes(e.saved + e.scratch), " activations of a row of ",
+        rows.training.ids.size(), " tokens), ", io::human_bytes(available),
+        " available; needs less: ", advice, advice.empty() ? "" : ", ",
+        "a smaller packed_sequence.packed_sequence_size");
     // The CPU's estimate of what is free is rough: other processes and the page cache share it.
     if (options_.device == Device::kCuda) fail_machine(text);
     log_warning(text);
@@ -298,27 +298,35 @@ class Run {
     return ExitCode::kOk;
   }
 
-  SampleRow largest_row() const { return row_of(recipe_.step_scheduler.local_batch_size); }
-
-  // The longest packs, filled with the longest documents.
-  SampleRow row_of(std::int64_t local_batch_size) const {
-    const std::int64_t tokens = std::max<std::int64_t>(1, source_->max_tokens());
-    const std::int64_t packs = std::min(local_batch_size, source_->size().value_or(kLongestRow));
+  // The longest packs of a data set, filled with the longest documents.
+  static SampleRow largest_row(const data::PackSource& source, std::int64_t batch_size,
+                               const char* key) {
+    const std::int64_t tokens = std::max<std::int64_t>(1, source.max_tokens());
+    const std::int64_t packs = std::min(batch_size, source.size().value_or(kLongestRow));
     if (packs > kLongestRow / tokens)
       fail(cat("a row of ", packs, " packs of ", tokens, " tokens is longer than ", kLongestRow,
-               " tokens: use a smaller step_scheduler.local_batch_size or shorter samples"));
-    return SampleRow(packs, tokens, source_->summary().longest);
+               " tokens: use a smaller ", key, " or shorter samples"));
+    return SampleRow(packs, tokens, source.summary().longest);
   }
 
-  // Memory for that row; a row that needs more grows it by itself.
+  RunRows largest_rows(std::int64_t local_batch_size) const {
+    RunRows rows(largest_row(*source_, local_batch_size, "step_scheduler.local_batch_size"));
+    for (const ValidationSet& set : validation_)
+      rows.validation.push_back(largest_row(
+          *set.source, recipe_.validation_dataloader.batch_size.value_or(local_batch_size),
+          "validation_dataloader.batch_size"));
+    return rows;
+  }
+
+  // Memory for these rows; a row that needs more grows it by itself.
   void reserve_memory() {
-    const SampleRow largest = largest_row();
-    MemoryPlan plan = engine_->plan(largest.input(), training_pass(recipe_));
+    const RunRows rows = largest_rows(recipe_.step_scheduler.local_batch_size);
+    MemoryPlan plan = plan_rows(*engine_, recipe_, rows);
     plan.scratch = std::max(plan.scratch, optimizer_->scratch_bytes(options_.device));
     engine_->reserve(plan);
     log_info(fmt::format(
         "activations: {} kept for the backward, {} scratch, for a row of {} tokens",
-        io::human_bytes(plan.saved), io::human_bytes(plan.scratch), largest.ids.size()));
+        io::human_bytes(plan.saved), io::human_bytes(plan.scratch), rows.training.ids.size()));
   }
 
   // Lives as long as the function does that it gives.

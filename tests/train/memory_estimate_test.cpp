@@ -8,6 +8,7 @@
 #include "support/tiny_model.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
+#include "train/pass_options.h"
 
 namespace glmtune::train {
 namespace {
@@ -31,6 +32,41 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
     EXPECT_LE(e.gradients, engine.parameters().gradient_bytes());
     EXPECT_GE(e.optimizer + 3 * 256 * tensors, optimizer.state_bytes());
   }
+}
+
+TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
+  const models::GlmConfig config = test::tiny_config();
+  const SampleRow row(1, 9000);  // beyond the mask's own limit: gathered, unless dense is forced
+  std::vector<std::uint64_t> saved;
+  for (const AttentionBackend attn : {AttentionBackend::kNative, AttentionBackend::kDense})
+    for (const ActivationCheckpointing how :
+         {ActivationCheckpointing::kOff, ActivationCheckpointing::kSelective,
+          ActivationCheckpointing::kFull}) {
+      Recipe recipe;
+      recipe.model.backend.attn = attn;
+      recipe.distributed.activation_checkpointing = how;
+      Engine engine(models::make_model(config, DType::kF32, 1e-5),
+                    {.device = Device::kMeta, .gradients = true});
+      set_attention(recipe, engine.model().attention());
+      const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
+      const MemoryEstimate e = estimate_memory(config, recipe, DType::kF32, row, {}, Device::kCpu);
+      EXPECT_EQ(e.saved, plan.saved);
+      EXPECT_EQ(e.scratch, plan.scratch);
+      saved.push_back(e.saved);
+    }
+  for (const std::size_t i : {0, 1, 3, 4}) EXPECT_GT(saved[i], saved[i + 1]);
+  EXPECT_NE(saved[0], saved[3]);
+}
+
+TEST(MemoryEstimate, CoversValidationRowsLongerThanTheTrainingRows) {
+  const models::GlmConfig config = test::tiny_config();
+  const RunRows rows(SampleRow(1, 7), {SampleRow(1, 11), SampleRow(3, 400)});
+  const MemoryEstimate e = estimate_memory(config, {}, DType::kF32, rows, {}, Device::kCpu);
+  Engine engine(models::make_model(config, DType::kF32, 1e-5), {.gradients = true});
+  engine.run(rows.training.input(), training_pass({}));
+  for (const SampleRow& row : rows.validation) engine.run(row.input(), {});
+  EXPECT_EQ(e.saved, engine.peak().saved);
+  EXPECT_EQ(e.scratch, engine.peak().scratch);
 }
 
 TEST(MemoryEstimate, DocumentsOfALargestRowStayWithinPacksAndTheirLength) {
