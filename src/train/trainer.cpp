@@ -253,8 +253,9 @@ class Run {
   // Said before weights are read: a run without room for a checkpoint would lose its work.
   void check_disk() const {
     if (!recipe_.checkpoint.enabled) return;
-    std::string note;  // resume() says it
-    const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);
+    // Most runs go on behind the newest; resolve() would read all of it for its checksums.
+    const std::vector<StepFolder> published = folder_.published();
+    const std::int64_t first = published.empty() ? 0 : published.back().step + 1;
     const MemoryEstimate e =
         estimate_memory(config_, recipe_, dtype_, SampleRow(1, 1), {}, Device::kCpu);
     const std::uint64_t stored = checkpoint_ ? checkpoint_->files().data_bytes() : 0;
@@ -262,10 +263,9 @@ class Run {
                                 .model = checkpoint_ && checkpoint_->quantized()
                                              ? 2 * stored  // FP8 becomes BF16
                                              : stored};
-    const std::string warning = check_disk_space(
-        folder_.root(),
-        disk_need(recipe_.checkpoint, *scheduler_, found ? found->step + 1 : 0, sizes),
-        io::free_bytes(folder_.root()));
+    const std::string warning =
+        check_disk_space(folder_.root(), disk_need(recipe_.checkpoint, *scheduler_, first, sizes),
+                         io::free_bytes(folder_.root()));
     if (!warning.empty()) log_warning(warning);
   }
 
