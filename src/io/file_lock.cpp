@@ -5,12 +5,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 
-#include "io/files.h"
+#include "base/cat.h"
+#include "base/error.h"
 
 namespace glmtune::io {
 namespace {
+
+// NFS locks for writing only what is open for writing.
+int open_lock_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
+  if (fd < 0)
+    fail(cat(path, ": cannot be opened for writing: ", std::strerror(errno),
+             "; choose a folder that can be written"));
+  return fd;
+}
+
+// 0, or errno.
+int lock_file(int fd, FileLock::Wait wait) {
+  const int operation = LOCK_EX | (wait == FileLock::Wait::kYes ? 0 : LOCK_NB);
+  while (::flock(fd, operation) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
 
 // Others may remove a lock file when they let go of it; a lock on a removed file locks nothing.
 bool is_still_there(int fd, const std::string& path) {
@@ -22,28 +42,30 @@ bool is_still_there(int fd, const std::string& path) {
 
 }  // namespace
 
-FileLock::FileLock(const std::string& path) {
-  while (true) {
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
-    if (fd_ < 0) fail_errno(path, "creating", errno);
-    int result = 0;
-    do {
-      result = ::flock(fd_, LOCK_EX);
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) {
-      const int error = errno;
-      if (error == ENOSYS || error == ENOTSUP || error == ENOLCK) return;
-      ::close(fd_);
-      fail_errno(path, "locking", error);
-    }
-    if (is_still_there(fd_, path)) break;
+FileLock::FileLock(const std::string& path, Wait wait) : path_(path), fd_(open_lock_file(path)) {
+  int error = lock_file(fd_, wait);
+  while (error == 0 && !is_still_there(fd_, path)) {
     ::close(fd_);
+    fd_ = open_lock_file(path);
+    error = lock_file(fd_, wait);
   }
-  held_ = true;
+  if (error == 0) return;
+  state_ = error == EWOULDBLOCK ? State::kBusy : State::kUnsupported;
+  std::array<char, 512> text{};
+  const ssize_t n = ::pread(fd_, text.data(), text.size(), 0);
+  if (n > 0) note_.assign(text.data(), static_cast<std::size_t>(n));
+  while (!note_.empty() && note_.back() == '\n') note_.pop_back();
 }
 
 FileLock::~FileLock() {
   ::close(fd_);
+}
+
+void FileLock::set_note(const std::string& note) {
+  note_ = note;
+  const std::string line = note + "\n";
+  // The note is a courtesy: on a full disk the lock holds without it.
+  if (::ftruncate(fd_, 0) == 0) (void)!::pwrite(fd_, line.data(), line.size(), 0);
 }
 
 }  // namespace glmtune::io

@@ -1,23 +1,38 @@
 #pragma once
-// A lock that processes of one machine, or of several over a shared file system, take on a file
-// (flock, as the Hugging Face client does). The system lets go of it when its holder ends.
+// FileLock: a file that one process at a time holds (flock, exclusive, as the Hugging Face client
+// locks its cache). The kernel releases it when the process ends in any way, so that nothing stale
+// is left behind; on NFS it holds between machines too. The file itself stays.
+#include <cstdint>
 #include <string>
 
 namespace glmtune::io {
 
 class FileLock {
  public:
-  // Waits for the lock; `path` is created where it is not there and stays. On a file system
-  // without locks held() is false.
-  explicit FileLock(const std::string& path);
+  enum class State : std::uint8_t {
+    kHeld,
+    kBusy,         // another process (or another FileLock of this one) holds it
+    kUnsupported,  // the file system has no locks
+  };
+  enum class Wait : std::uint8_t { kNo, kYes };
+
+  // Creates the file where it is missing; Error where that is not allowed. With Wait::kYes the
+  // state is never kBusy.
+  explicit FileLock(const std::string& path, Wait wait = Wait::kNo);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
   ~FileLock();
-  bool held() const { return held_; }
+
+  State state() const { return state_; }
+  // What the file says: when busy, of its holder.
+  const std::string& note() const { return note_; }
+  // Replaces what the file says; only for the holder.
+  void set_note(const std::string& note);
 
  private:
+  std::string path_, note_;
   int fd_ = -1;
-  bool held_ = false;
+  State state_ = State::kHeld;
 };
 
 }  // namespace glmtune::io

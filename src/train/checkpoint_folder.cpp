@@ -210,33 +210,23 @@ void CheckpointFolder::point(const std::string& link, const StepFolder& folder) 
   if (!io::replace_symlink(path, name)) io::write_file(path + ".txt", name + "\n");
 }
 
-std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_from,
-                                                    std::string* note) const {
-  const auto add_note = [&](const std::string& text) {
-    if (note != nullptr) *note += cat(note->empty() ? "" : "\n", text);
-  };
-  if (restore_from.empty() || restore_from == "LATEST" || restore_from == "LOWEST_VAL") {
-    // The newest whole one: a crash after publishing may have left LATEST behind it.
-    std::vector<StepFolder> candidates = published();
-    if (restore_from == "LOWEST_VAL") {
-      const auto lowest = pointed_at("LOWEST_VAL");
-      candidates.clear();
-      if (lowest) candidates.push_back(*lowest);
-    }
-    std::optional<StepFolder> folder;
-    for (auto it = candidates.rbegin(); it != candidates.rend() && !folder; ++it) {
-      const ManifestDamage damage = check_manifest(it->path);
-      if (damage.state.empty()) folder = *it;
-      if (!damage.state.empty())
-        add_note(cat(it->path, " is left out, ", damage.state));
-      else if (!damage.others.empty())
-        add_note(usable_in_part(it->path, damage.others));
-    }
-    if (!folder && !restore_from.empty())
-      add_note(cat("checkpoint.restore_from: ", restore_from, ": no complete checkpoint in ", root_,
-                   "; starting from the base model"));
-    return folder;
-  }
+// LATEST is behind when a process ended between publishing a folder and pointing at it: such a
+// folder has a higher step and was saved later. One that is older belongs to a branch of steps that
+// a later run has left.
+std::vector<StepFolder> CheckpointFolder::newest_first() const {
+  std::vector<StepFolder> found = published();
+  std::reverse(found.begin(), found.end());
+  const auto latest = pointed_at("LATEST");
+  if (!latest) return found;
+  const std::string then = saved_at(latest->path);
+  std::stable_partition(found.begin(), found.end(), [&](const StepFolder& f) {
+    if (f.path == latest->path) return true;
+    return f.step > latest->step && !then.empty() && saved_at(f.path) >= then;
+  });
+  return found;
+}
+
+StepFolder CheckpointFolder::named(const std::string& restore_from) const {
   std::error_code ec;
   const fs::path below = fs::path(root_) / restore_from;
   const fs::path path = fs::is_directory(below, ec) ? below : fs::path(restore_from);
@@ -247,17 +237,46 @@ std::optional<StepFolder> CheckpointFolder::resolve(const std::string& restore_f
     fail(cat("checkpoint.restore_from: ", path.string(), " is ",
              fs::exists(path / kIncomplete, ec) ? "incomplete (its save was interrupted)"
                                                 : "not a glmtune checkpoint (no manifest.json)"));
-  const ManifestDamage damage = check_manifest(path.string());
-  if (!damage.state.empty())
-    fail(cat("checkpoint.restore_from: ", path.string(), " is damaged: ", damage.state,
-             "; name another checkpoint"));
-  if (!damage.others.empty()) add_note(usable_in_part(path.string(), damage.others));
   const auto folder = parse(fs::canonical(path, ec));
-  return folder ? *folder : StepFolder{.path = path.string()};
+  return folder ? *folder : StepFolder{.epoch = 0, .step = 0, .path = path.string()};
 }
 
-std::vector<std::string> CheckpointFolder::retain(std::int64_t keep) const {
+std::vector<StepFolder> CheckpointFolder::candidates(const std::string& restore_from) const {
+  if (restore_from.empty() || restore_from == "LATEST") return newest_first();
+  if (restore_from != "LOWEST_VAL") return {named(restore_from)};
+  const auto lowest = pointed_at("LOWEST_VAL");
+  return lowest ? std::vector{*lowest} : std::vector<StepFolder>{};
+}
+
+std::optional<StepFolder> CheckpointFolder::first_whole(const std::vector<StepFolder>& candidates,
+                                                        const std::string& restore_from,
+                                                        std::string* note) const {
+  const auto add_note = [&](const std::string& text) {
+    if (note != nullptr) *note += cat(note->empty() ? "" : "\n", text);
+  };
+  const bool is_word =
+      restore_from.empty() || restore_from == "LATEST" || restore_from == "LOWEST_VAL";
+  for (const StepFolder& folder : candidates) {
+    const ManifestDamage damage = check_manifest(folder.path);
+    if (damage.state.empty()) {
+      if (!damage.others.empty()) add_note(usable_in_part(folder.path, damage.others));
+      return folder;
+    }
+    if (!is_word)
+      fail(cat("checkpoint.restore_from: ", folder.path, " is damaged: ", damage.state,
+               "; name another checkpoint"));
+    add_note(cat(folder.path, " is left out, ", damage.state));
+  }
+  if (!restore_from.empty())
+    add_note(cat("checkpoint.restore_from: ", restore_from, ": no complete checkpoint in ", root_,
+                 "; starting from the base model"));
+  return std::nullopt;
+}
+
+std::vector<std::string> CheckpointFolder::retain(
+    std::int64_t keep, const std::function<bool(const StepFolder&)>& is_own) const {
   std::vector<StepFolder> all = published();
+  if (is_own) std::erase_if(all, [&](const StepFolder& f) { return !is_own(f); });
   std::vector<std::string> removed;
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all.size(); ++i) {
     bool linked = false;

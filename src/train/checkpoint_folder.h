@@ -43,17 +43,30 @@ class CheckpointFolder {
   std::optional<StepFolder> pointed_at(const std::string& link) const;
   void point(const std::string& link, const StepFolder& folder) const;
 
-  // The folder a recipe's restore_from means. "": LATEST, else the highest step, else none.
-  // "LATEST", "LOWEST_VAL": none when there is nothing; a name below the root or a path: an error
-  // when it is missing, incomplete or damaged. The state of the folder that is returned has the
-  // sizes and checksums of its manifest. What a user should know is added to *note, a line each.
-  std::optional<StepFolder> resolve(const std::string& restore_from, std::string* note) const;
+  // What a recipe's restore_from may mean, the best first. "" and "LATEST": what LATEST names (a
+  // later one where a crash kept LATEST from being moved), then the others by falling step;
+  // "LOWEST_VAL": at most one; a name below the root or a path: that one, an error when it is
+  // missing or incomplete. Whether they are whole is not looked at.
+  std::vector<StepFolder> candidates(const std::string& restore_from) const;
+  // The first of them whose state has the sizes and checksums of its manifest; a damaged one is an
+  // error when restore_from is its name or path. What a user should know is added to *note, a line
+  // each.
+  std::optional<StepFolder> first_whole(const std::vector<StepFolder>& candidates,
+                                        const std::string& restore_from, std::string* note) const;
+  std::optional<StepFolder> resolve(const std::string& restore_from, std::string* note) const {
+    return first_whole(candidates(restore_from), restore_from, note);
+  }
 
-  // Removes published folders but the `keep` with the highest steps and those a link names; returns
-  // the removed paths. A failure to remove is not an error.
-  std::vector<std::string> retain(std::int64_t keep) const;
+  // Removes those published folders that are the run's own (all where is_own is empty) but the
+  // `keep` with the highest steps and those a link names; returns the removed paths. A failure to
+  // remove is not an error.
+  std::vector<std::string> retain(std::int64_t keep,
+                                  const std::function<bool(const StepFolder&)>& is_own = {}) const;
 
  private:
+  std::vector<StepFolder> newest_first() const;
+  StepFolder named(const std::string& restore_from) const;
+
   std::string root_;
 };
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "train/metrics_log.h"
 
 namespace glmtune::train {
 namespace {
@@ -84,9 +85,20 @@ void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t 
                                              {"epoch", epoch},
                                              {"step", step},
                                              {"world_size", 1},
+                                             {"saved_at", timestamp_now()},
                                              {"files", std::move(files)}});
   io::write_file((fs::path(folder) / kManifestName).string(),
                  io::to_json(manifest, {.indent = 2}) + "\n");
+}
+
+std::string saved_at(const std::string& folder) {
+  try {
+    const io::Value manifest = io::read_json_file((fs::path(folder) / kManifestName).string());
+    const io::Value* at = manifest.is_object() ? manifest.find("saved_at") : nullptr;
+    return at == nullptr ? "" : at->as_string();
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 ManifestDamage check_manifest(const std::string& folder) {

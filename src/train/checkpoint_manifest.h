@@ -16,6 +16,10 @@ using Checksums = std::map<std::string, std::uint32_t>;
 void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
                     const Checksums& known, const std::string& except);
 
+// When a step folder was saved: "2026-08-22T12:00:00.123Z", which orders as text. Empty where its
+// manifest cannot be read or (of an early version) does not say.
+std::string saved_at(const std::string& folder);
+
 // What of a step folder is not as its manifest says, with file, found and expected; "" when all is.
 struct ManifestDamage {
   std::string state;   // the manifest itself and the state.* files: the folder cannot be resumed

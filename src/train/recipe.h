@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/settings.h"
+#include "io/json.h"
 #include "tensor/dtype.h"
 #include "train/lr_schedule.h"
 #include "train/step_scheduler.h"
@@ -152,6 +153,7 @@ struct Recipe {
   std::optional<double> peak_tflops;  // mfu: of one device
   std::string mfu_device;             // mfu: a name in the table of peaks
   std::string yaml;                   // the recipe as run, with overrides: config.yaml
+  io::Value settings;                 // resolved_keys(): every dotted key, without secrets
 };
 
 }  // namespace glmtune::train

@@ -85,6 +85,7 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
   out.recipe = build_recipe(out.checked, file);
   out.yaml = yaml_text(root);
   out.recipe.yaml = out.yaml;
+  out.recipe.settings = resolved_keys(out.checked);
   return out;
 }
 

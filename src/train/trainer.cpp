@@ -17,6 +17,8 @@
 #include "train/metrics_log.h"
 #include "train/pass_options.h"
 #include "train/progress.h"
+#include "train/resume.h"
+#include "train/run_lock.h"
 #include "train/run_log.h"
 #include "train/training_data.h"
 #include "train/training_loop.h"
@@ -45,7 +47,9 @@ class Run {
 
   ExitCode execute() {
     open_model();
+    lock_.emplace(folder_.root());
     open_data();
+    find_checkpoints();
     check_disk();
     make_engine();
     resume();
@@ -206,37 +210,41 @@ class Run {
                " with selected keys as a mask, longer ones over gathered keys");
   }
 
-  void resume() {
+  // Where the run may go on, as far as can be said before weights are read.
+  void find_checkpoints() {
     at_.next_step = recipe_.step_scheduler.start_step;
     at_.cursor.epoch = recipe_.step_scheduler.start_epoch;
     at_.seed = recipe_.seed;
     at_.data_fingerprint = source_->fingerprint();
-    at_.model_signature = model_signature(engine_->model(), engine_->context().stream);
+    at_.settings = recipe_.settings;
     if (!recipe_.checkpoint.enabled) return;
     for (const std::string& path : folder_.remove_leftovers())
       log_info(cat("removed what an interrupted run left: ", path));
+    candidates_ = own(folder_.candidates(recipe_.checkpoint.restore_from));
+  }
+
+  // A folder of another run is refused; restore_from insists on what it names.
+  std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const {
+    if (!recipe_.checkpoint.restore_from.empty()) return candidates;
+    return of_this_run(candidates, at_, folder_.root());
+  }
+
+  void resume() {
+    at_.model_signature = model_signature(engine_->model(), engine_->context().stream);
+    if (!recipe_.checkpoint.enabled) return;
+    const std::string& from = recipe_.checkpoint.restore_from;
+    candidates_ = own(candidates_);
     std::string note;
-    const auto found = folder_.resolve(recipe_.checkpoint.restore_from, &note);
+    const auto found = folder_.first_whole(candidates_, from, &note);
+    if (!found && !candidates_.empty() && from.empty())
+      fail(cat("checkpoint.checkpoint_dir: no checkpoint in ", folder_.root(), " is whole: ", note,
+               "; name another folder, or remove them to start from the base model"));
     if (!note.empty()) log_warning(note);
     if (!found) return;
     const TrainingPosition saved = read_position(found->path);
-    const std::string mismatch = difference(saved);
-    if (!mismatch.empty()) {
-      if (recipe_.checkpoint.restore_from.empty()) {
-        if (saved.model_signature == at_.model_signature &&
-            saved.data_fingerprint != at_.data_fingerprint)
-          fail(
-              cat(found->path, ": ", mismatch, " (files, chat template, tokenizer or masks); ",
-                  "name it in checkpoint.restore_from to go on with these data, or choose another ",
-                  "checkpoint.checkpoint_dir"));
-        log_warning(
-            cat(found->path, " is not resumed: ", mismatch,
-                "; starting from the base model (name it in checkpoint.restore_from to insist)"));
-        return;
-      }
+    if (const std::string mismatch = difference(saved, at_); !mismatch.empty())
       log_warning(
           cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
-    }
     load_state(found->path, engine_->model(), *optimizer_, engine_->context().stream,
                byte_progress("Loading the checkpoint"));
     // What is saved from here on belongs to this run's data, model and seed.
@@ -248,14 +256,13 @@ class Run {
     resumed_ = true;
     log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                  at_.cursor.epoch));
+    if (const std::string changed = changed_settings(saved, at_); !changed.empty())
+      log_info(cat("settings that are not the checkpoint's: ", changed));
   }
 
   // Said before weights are read: a run without room for a checkpoint would lose its work.
   void check_disk() const {
     if (!recipe_.checkpoint.enabled) return;
-    // Most runs go on behind the newest; resolve() would read all of it for its checksums.
-    const std::vector<StepFolder> published = folder_.published();
-    const std::int64_t first = published.empty() ? 0 : published.back().step + 1;
     const MemoryEstimate e =
         estimate_memory(config_, recipe_, dtype_, SampleRow(1, 1), {}, Device::kCpu);
     const std::uint64_t stored = checkpoint_ ? checkpoint_->files().data_bytes() : 0;
@@ -264,7 +271,9 @@ class Run {
                                              ? 2 * stored  // FP8 becomes BF16
                                              : stored};
     const std::string warning =
-        check_disk_space(folder_.root(), disk_need(recipe_.checkpoint, *scheduler_, first, sizes),
+        check_disk_space(folder_.root(),
+                         disk_need(recipe_.checkpoint, *scheduler_,
+                                   candidates_.empty() ? 0 : candidates_.front().step + 1, sizes),
                          io::free_bytes(folder_.root()));
     if (!warning.empty()) log_warning(warning);
   }
@@ -275,19 +284,10 @@ class Run {
     for (const StepFolder& f : folder_.occupied())
       if (f.step >= at_.next_step && f.step < scheduler_->total_steps() &&
           scheduler_->saves_checkpoint(f.step) && scheduler_->epoch_of(f.step) == f.epoch)
-        fail(cat(f.path, " is not of this run, and this one would save step ", f.step,
-                 " there too; choose another checkpoint.checkpoint_dir, remove it, or name it in ",
-                 "checkpoint.restore_from"));
-  }
-
-  // What of a saved position does not belong to this run; empty when all does.
-  std::string difference(const TrainingPosition& saved) const {
-    if (saved.model_signature != at_.model_signature)
-      return "it was made with a model of other parameters or dtypes";
-    if (saved.data_fingerprint != at_.data_fingerprint)
-      return "it was made with other data or data settings";
-    if (saved.seed != at_.seed) return cat("it was made with seed ", saved.seed);
-    return "";
+        fail(
+            cat(f.path, " exists, and this run would save step ", f.step, " there; name another ",
+                "checkpoint.checkpoint_dir (checkpoint.restore_from may name a checkpoint outside ",
+                "of it), or remove it"));
   }
 
   ExitCode load_and_save() {
@@ -426,7 +426,9 @@ class Run {
       log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
                    io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
     if (settings.max_recent_checkpoints)
-      for (const std::string& path : folder_.retain(*settings.max_recent_checkpoints))
+      for (const std::string& path :
+           folder_.retain(*settings.max_recent_checkpoints,
+                          [&](const StepFolder& f) { return belongs_to_run(f, at_); }))
         log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
   }
 
@@ -452,6 +454,8 @@ class Run {
   const Recipe& recipe_;
   const TrainOptions& options_;
   CheckpointFolder folder_;
+  std::optional<RunLock> lock_;
+  std::vector<StepFolder> candidates_;  // checkpoints the run may go on from, the best first
   std::string model_folder_;
   models::GlmConfig config_;
   DType dtype_ = DType::kF32;

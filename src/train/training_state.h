@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/pack_sampler.h"
+#include "io/json.h"
 #include "models/causal_lm.h"
 #include "models/hf_checkpoint.h"
 #include "train/checkpoint_manifest.h"
@@ -21,6 +22,7 @@ struct TrainingPosition {
   std::string model_signature;   // of model_signature()
   double lowest_val_loss = 0;    // of best_metric_key; meaningful when has_val_loss
   bool has_val_loss = false;
+  io::Value settings;  // Recipe::settings; null in checkpoints of an early version
 };
 
 // A digest of every parameter's name, shape and dtype, and of the values of the frozen ones.
