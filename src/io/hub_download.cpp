@@ -218,7 +218,7 @@ class Fetch {
     for (bool again = false;; again = true) {
       const HubFileHead head = client.head(commit_, file.path);
       const fs::path blob = blobs_ / head.etag;
-      const FileLock lock((locks_ / (head.etag + ".lock")).string());
+      const FileLock lock((locks_ / (head.etag + ".lock")).string(), FileLock::Wait::kYes);
       try {
         if (fs::exists(blob)) {
           shared_.bytes += static_cast<std::int64_t>(file.size);

@@ -15,13 +15,23 @@ namespace {
   fail(cat("lr_scheduler.", key, ": ", what));
 }
 
+// A run of no steps only loads and saves.
+void check_warmup(std::int64_t warmup, std::int64_t steps) {
+  if (steps > 0 && warmup > 0 && warmup >= steps)
+    reject("lr_warmup_steps",
+           cat(warmup, " leaves none of the run's ", steps, " steps to the decay; ",
+               "lower lr_scheduler.lr_warmup_steps (now ", warmup,
+               ") or raise step_scheduler.max_steps"));
+}
+
 double cosine_fall(double ratio) {
   return 0.5 * (std::cos(std::numbers::pi * ratio) + 1);
 }
 
 }  // namespace
 
-void check_lr_settings(const LrScheduleSettings& s, double lr, double weight_decay) {
+void check_lr_settings(const LrScheduleSettings& s, double lr, double weight_decay,
+                       std::optional<std::int64_t> max_steps) {
   const double max_lr = s.max_lr.value_or(lr);
   const double min_lr = s.min_lr.value_or(0.01 * lr);
   const double init_lr = s.init_lr.value_or(0.1 * lr);
@@ -30,6 +40,7 @@ void check_lr_settings(const LrScheduleSettings& s, double lr, double weight_dec
   if (s.warmup_steps && s.decay_steps && *s.warmup_steps >= *s.decay_steps)
     reject("lr_warmup_steps",
            cat(*s.warmup_steps, " leaves no step of lr_decay_steps ", *s.decay_steps));
+  if (s.warmup_steps && !s.decay_steps && max_steps) check_warmup(*s.warmup_steps, *max_steps);
   if (s.decay_style == DecayStyle::kWsd) {
     if (!s.wsd_decay_steps) reject("wsd_decay_steps", "style WSD needs it");
     if (s.decay_steps && *s.wsd_decay_steps > *s.decay_steps)
@@ -62,9 +73,7 @@ LrSchedule::LrSchedule(const LrScheduleSettings& s, double lr, double weight_dec
       start_wd_(s.start_weight_decay.value_or(weight_decay)),
       end_wd_(s.end_weight_decay.value_or(weight_decay)) {
   check_lr_settings(s, lr, weight_decay);
-  if (warmup_ >= decay_ && warmup_ > 0)
-    reject("lr_warmup_steps",
-           cat(warmup_, " leaves no step of the ", decay_, " steps of the decay"));
+  if (!s.decay_steps) check_warmup(warmup_, total_steps);
   if (style_ == DecayStyle::kWsd && wsd_ > decay_)
     reject("wsd_decay_steps", cat(wsd_, " is more than the ", decay_, " steps of the decay"));
 }

@@ -27,8 +27,10 @@ struct LrScheduleSettings {
   bool override_schedule = false;       // resume takes the recipe's settings; not both
 };
 
-// Throws Error, naming the recipe key, for settings that contradict each other.
-void check_lr_settings(const LrScheduleSettings& settings, double lr, double weight_decay);
+// Throws Error, naming the recipe key, for settings that contradict each other or the most steps
+// that the run can have.
+void check_lr_settings(const LrScheduleSettings& settings, double lr, double weight_decay,
+                       std::optional<std::int64_t> max_steps = std::nullopt);
 
 class LrSchedule {
  public:

@@ -31,6 +31,13 @@ std::string printed(const char* format, std::optional<double> value) {
   return value ? printed(format, *value) : "null";
 }
 
+// Of a model for tests a GiB is too large a unit.
+std::string memory_text(double gib) {
+  if (gib >= 1) return printed("%.2f GiB", gib);
+  const double mib = gib * 1024;
+  return mib >= 1 ? printed("%.2f MiB", mib) : printed("%.2f KiB", mib * 1024);
+}
+
 std::string validation_file(const std::string& name) {
   return name == "default" ? "validation.jsonl" : "validation_" + name + ".jsonl";
 }
@@ -123,11 +130,12 @@ io::Value to_value(const ValidationMetrics& m) {
   };
 }
 
-std::string console_line(const TrainMetrics& m) {
+std::string console_line(const TrainMetrics& m, bool on_gpu) {
   return cat("step ", m.step, " | epoch ", m.epoch, " | loss ", printed("%.4f", m.loss),
              " | grad_norm ", printed("%.4f", m.grad_norm), " | lr ", printed("%.2e", m.lr),
-             " | mem ", printed("%.2f", m.mem), " GiB | tps ", printed("%.2f", m.tps), "(",
-             printed("%.2f", m.tps_per_gpu), "/gpu) | num_label_tokens ", m.num_label_tokens);
+             " | mem ", memory_text(m.mem), " | tps ", printed("%.2f", m.tps),
+             on_gpu ? cat("(", printed("%.2f", m.tps_per_gpu), "/gpu)") : "",
+             " | num_label_tokens ", m.num_label_tokens);
 }
 
 std::string console_line(const ValidationMetrics& m) {

@@ -46,8 +46,8 @@ struct ValidationMetrics {
 io::Value to_value(const TrainMetrics& metrics);
 io::Value to_value(const ValidationMetrics& metrics);
 // "step 3 | epoch 0 | loss 1.2345 | grad_norm 0.5000 | lr 1.00e-05 | mem 1.50 GiB |
-// tps 10.00(5.00/gpu) | num_label_tokens 42"
-std::string console_line(const TrainMetrics& metrics);
+// tps 10.00(5.00/gpu) | num_label_tokens 42"; without GPUs the part in brackets is left out.
+std::string console_line(const TrainMetrics& metrics, bool on_gpu);
 // "[val] name "default" | step 3 | epoch 0 | loss 1.2345 | lr 1.00e-05 | num_label_tokens 42"
 std::string console_line(const ValidationMetrics& metrics);
 // "2026-08-22T12:00:00.123Z"

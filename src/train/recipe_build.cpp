@@ -150,7 +150,8 @@ WsdDecayStyle wsd_style(const std::string& word) {
 }
 
 std::optional<LrScheduleSettings> lr_scheduler(const RecipeReader& reader,
-                                               const OptimizerSettings& optimizer_settings) {
+                                               const OptimizerSettings& optimizer_settings,
+                                               std::optional<std::int64_t> max_steps) {
   if (!reader.has_section("lr_scheduler")) return std::nullopt;
   LrScheduleSettings out;
   out.decay_style = decay_style(*reader.text("lr_scheduler.lr_decay_style"));
@@ -174,7 +175,7 @@ std::optional<LrScheduleSettings> lr_scheduler(const RecipeReader& reader,
                     "not together with use_checkpoint_opt_param_scheduler");
     out.use_checkpoint_schedule = false;
   }
-  check_lr_settings(out, optimizer_settings.lr, optimizer_settings.weight_decay);
+  check_lr_settings(out, optimizer_settings.lr, optimizer_settings.weight_decay, max_steps);
   return out;
 }
 
@@ -232,7 +233,7 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   out.dataloader.shuffle = shuffles(reader, out.dataset.settings);
   out.validation_dataloader = build_dataloader(reader, "validation_dataloader");
   out.optimizer = optimizer(reader);
-  out.lr_scheduler = lr_scheduler(reader, out.optimizer);
+  out.lr_scheduler = lr_scheduler(reader, out.optimizer, out.step_scheduler.max_steps);
   out.loss = loss(reader, checked);
   out.max_grad_norm = *reader.number("clip_grad_norm.max_norm");
   out.checkpoint = checkpoint(reader);

@@ -38,7 +38,7 @@ void RunLog::write(const StepResult& r, Progress& progress) {
   m.num_tokens_per_step = r.tokens;
   m.num_label_tokens = r.label_tokens;
   metrics_.write(m);
-  log_info(console_line(m));
+  log_info(console_line(m, on_gpu_));
   progress.update(r.step + 1, fmt::format("loss {:.4f}  lr {:.2e}  {:.0f} tok/s",
                                           r.loss.value_or(0), r.lr, m.tps));
 }

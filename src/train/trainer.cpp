@@ -254,6 +254,7 @@ class Run {
     at_.lowest_val_loss = saved.lowest_val_loss;
     at_.has_val_loss = saved.has_val_loss;
     resumed_ = true;
+    resumed_epoch_ = found->epoch;
     log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                  at_.cursor.epoch));
     if (const std::string changed = changed_settings(saved, at_); !changed.empty())
@@ -294,7 +295,7 @@ class Run {
     if (!recipe_.checkpoint.enabled)
       fail("step_scheduler.max_steps is 0 and checkpoint.enabled is false: nothing to do");
     StepResult none;
-    save(at_, 0, none, {}, true);
+    save(at_, resumed_epoch_, none, {}, true);
     return ExitCode::kOk;
   }
 
@@ -342,7 +343,9 @@ class Run {
   }
 
   ExitCode train() {
-    RunLog log(*metrics_, peak_tflops(recipe_, options_.device), [this] { return memory_bytes(); });
+    RunLog log(
+        *metrics_, peak_tflops(recipe_, options_.device), [this] { return memory_bytes(); },
+        options_.device == Device::kCuda);
     Progress progress("Training", at_.next_step, scheduler_->total_steps(), options_.terminal);
     const LoopParts parts{
         .engine = *engine_,
@@ -370,12 +373,20 @@ class Run {
                     const std::vector<ValidationResult>& validation,
                     bool is_last) { save(at, epoch, step, validation, is_last); }};
     const ExitCode code = run_loop(parts, at_);
+    say_lowest_validation_loss();
     if (code == ExitCode::kPreempted)
       log_warning(cat("stopped by a signal after step ", at_.next_step - 1,
                       recipe_.checkpoint.enabled
                           ? "; a checkpoint is written, the same command goes on"
                           : "; checkpoint.enabled is false, nothing is saved"));
     return code;
+  }
+
+  void say_lowest_validation_loss() const {
+    if (!recipe_.checkpoint.enabled || !at_.has_val_loss) return;
+    if (const auto best = folder_.pointed_at("LOWEST_VAL"))
+      log_info(fmt::format("lowest validation loss of a checkpoint: {:.4f}, {} (LOWEST_VAL)",
+                           at_.lowest_val_loss, best->path));
   }
 
   // Once: whether the device's own count agrees with what was planned before the run.
@@ -470,6 +481,7 @@ class Run {
   std::unique_ptr<MetricsLog> metrics_;
   TrainingPosition at_;
   bool resumed_ = false;
+  std::int64_t resumed_epoch_ = 0;  // of the step folder
   std::uint64_t planned_bytes_ = 0, free_bytes_ = 0;
 };
 

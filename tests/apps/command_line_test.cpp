@@ -63,6 +63,26 @@ class CommandLine : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(CommandLine, InspectOfAStepFolderWithoutAModelSaysHowToGetIt) {
+  write("config.yaml", "seed: 1\n");
+  write("state.json",
+        R"({"format": "glmtune training state 1", "next_step": 6, "updates": 6, "epoch": 0,
+            "next_pack": 48, "seed": "1", "data_fingerprint": "a", "model_signature": "b",
+            "lowest_val_loss": null})");
+  const Outcome without = glmtune({"inspect", folder_.string()});
+  EXPECT_EQ(without.status, 1);
+  for (const std::string& part :
+       {std::string("after 6 steps"), std::string("checkpoint.save_consolidated"),
+        cat("glmtune ", folder_.string(), "/config.yaml --checkpoint.restore_from ",
+            folder_.string())})
+    EXPECT_TRUE(contains(without.err, part)) << without.err;
+  fs::create_directories(folder_ / "model");
+  fs::copy(cat(GLMTUNE_FIXTURES, "/golden/indexshare"), folder_ / "model/consolidated");
+  const Outcome with = glmtune({"inspect", folder_.string()});
+  EXPECT_EQ(with.status, 0) << with.err;
+  EXPECT_TRUE(contains(with.out, "model/consolidated")) << with.out;
+}
+
 TEST_F(CommandLine, EveryCommandHasHelpWithAnExample) {
   for (const char* command : {"check", "preview", "verify", "inspect", "init"}) {
     const Outcome outcome = glmtune({command, "--help"});

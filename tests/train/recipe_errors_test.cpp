@@ -66,6 +66,7 @@ TEST(RecipeErrors, WrongTypesAreNamedWithWhatWasExpected) {
       {"--recipe=Foo", "TrainFinetuneRecipeForNextTokenPrediction"},
       {"--dataset.path_or_dataset_id={a: 1}", "expected a string or a list of strings"},
       {"--lr_scheduler.lr_warmup_steps=0.1", "expected a whole number"},
+      {"--lr_scheduler.lr_warmup_steps=10", "lower lr_scheduler.lr_warmup_steps (now 10)"},
       {"--optimizer.param_group_overrides={a: 1}", "expected a list of maps"},
       {"--optimizer.param_group_overrides=[{lr_mult: 2}]", "needs the key pattern"},
       {"--optimizer.param_group_overrides=[{pattern: '['}]", "not a regular expression"},

@@ -105,12 +105,28 @@ TEST_F(Trainer, PublishedCheckpointIsNeverOverwritten) {
 
 TEST_F(Trainer, OccupiedStepFolderIsNamedBeforeTraining) {
   ASSERT_EQ(train(mock_recipe("out", 3, 2)), 0);
-  // Another model dtype: the checkpoint is not resumed, and step 1 would be saved to its folder.
+  // From step 1 on, the run would save step 2 once more.
+  std::string recipe = mock_recipe("out", 3, 2);
+  recipe.replace(recipe.find("{enabled: true,"), 15,
+                 "{enabled: true, restore_from: epoch_0_step_1,");
+  try {
+    train(recipe);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("epoch_1_step_2"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(log("out").size(), 3U);
+}
+
+TEST_F(Trainer, CheckpointOfAnotherDtypeIsRefusedByItsKey) {
+  ASSERT_EQ(train(mock_recipe("out", 3, 2)), 0);
   try {
     train(mock_recipe("out", 3, 2, "", "bfloat16"));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("epoch_0_step_1"), std::string::npos) << e.what();
+    const std::string text = e.what();
+    EXPECT_NE(text.find("model.torch_dtype is float32 there and bfloat16 here"), std::string::npos)
+        << text;
   }
   EXPECT_EQ(log("out").size(), 3U);
 }
@@ -168,7 +184,6 @@ TEST_F(Trainer, CheckpointOfAnotherBaseModelIsNotResumed) {
   out.close();
   std::string recipe = mock_recipe("out", 3, 100);
   recipe.replace(recipe.find(kGolden), kGolden.size(), path("other"));
-  // Starts from the base model, and so meets the checkpoint that is there.
   EXPECT_THROW(train(recipe), Error);
 }
 
