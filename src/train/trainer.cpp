@@ -271,11 +271,11 @@ class Run {
                                 .model = checkpoint_ && checkpoint_->quantized()
                                              ? 2 * stored  // FP8 becomes BF16
                                              : stored};
-    const std::string warning =
-        check_disk_space(folder_.root(),
-                         disk_need(recipe_.checkpoint, *scheduler_,
-                                   candidates_.empty() ? 0 : candidates_.front().step + 1, sizes),
-                         io::free_bytes(folder_.root()));
+    const std::string warning = check_disk_space(
+        folder_.root(),
+        disk_need(recipe_.checkpoint, *scheduler_,
+                  candidates_.empty() ? at_.next_step : candidates_.front().step + 1, sizes),
+        io::free_bytes(folder_.root()));
     if (!warning.empty()) log_warning(warning);
   }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/exit_code.h"
-#include "io/file_lock.h"
 #include "io/files.h"
 #include "train/checkpoint_folder.h"
 #include "train/resume.h"
@@ -21,6 +20,11 @@ class RunFolder : public Trainer {
     const std::size_t at = recipe.find(text);
     check(at != std::string::npos, cat("the recipe has no ", text));
     return recipe.replace(at, text.size(), by);
+  }
+  // Also for runs of two steps.
+  std::string mock_recipe(const std::string& out, int steps, int every) const {
+    return with(Trainer::mock_recipe(out, steps, every), "lr_warmup_steps: 2",
+                "lr_warmup_steps: 1");
   }
   static std::string seeded(const std::string& recipe, int seed) {
     return with(recipe, "seed: 5", cat("seed: ", seed));
