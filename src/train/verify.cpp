@@ -206,6 +206,12 @@ int run_verify(const VerifyOptions& options) {
     std::fputs(text.c_str(), stdout);
     ok = ok && report.ok();
   }
+  // The likeliest cause, and one that looks like a wrong model.
+  if (!ok && options.latent_norm_eps == VerifyOptions().latent_norm_eps)
+    std::fputs(
+        "hint: transformers' q_a_layernorm and kv_a_layernorm have eps 1e-6, glmtune's default is "
+        "1e-5; for a reference made with transformers add --latent-norm-eps 1e-6\n",
+        stderr);
   return ok ? exit_status(ExitCode::kOk) : exit_status(ExitCode::kUserError);
 }
 
