@@ -1,5 +1,7 @@
 #include "train/recipe_docs.h"
 
+#include <utility>
+
 #include "base/cat.h"
 #include "train/schema.h"
 
@@ -23,10 +25,86 @@ unchanged. `glmtune RECIPE.yaml` trains, `glmtune check RECIPE.yaml` only reads 
   a missing one without default is an error. What is printed keeps the text before replacement, and values of keys that hold
   secrets are hidden.
 
-Columns: *status* is `runs`, `part of` (belongs to a feature another row stands for), `no counterpart` (accepted and
-type-checked; nothing here corresponds to it), `ignored` (with a warning), or `not yet` (accepted by `check`, refused by a run
-unless it has its default). Words in brackets are accepted by `check` and do not run yet.
+What becomes of a key:
+
+- **runs**: it has its effect. These keys are listed by section below.
+- **refused**: read and checked; a run that would need it ends at once with the line `not runnable yet: ...`, `check` says the
+  same. Left out, null or at its default it refuses nothing. Words and targets in brackets are refused, too.
+- **no effect**: accepted and checked for its type, so that recipes can stay as they are; the row says why it changes nothing.
+
+A recipe that trains, and nothing it could do without:
+
+```yaml
 )";
+
+constexpr std::string_view kMinimal =
+    R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
+model:
+  pretrained_model_name_or_path: build/demo/model      # a folder, or a Hugging Face id in the local cache
+dataset:
+  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset
+  path_or_dataset_id: examples/chat/train.jsonl        # docs/data.md says what a row looks like
+optimizer:
+  _target_: torch.optim.AdamW
+  lr: 1e-4
+step_scheduler:
+  global_batch_size: 8
+  max_steps: 20
+packed_sequence:
+  packed_sequence_size: 512
+checkpoint:
+  checkpoint_dir: build/demo/minimal
+)";
+
+constexpr std::string_view kAfterMinimal = R"(```
+
+Paths are relative to the working directory, not to the recipe. `recipes/tiny_chat_cpu.yaml` is a longer example.
+)";
+
+// In the order in which a recipe is written.
+constexpr std::string_view kUsual[] = {"recipe",
+                                       "seed",
+                                       "model.pretrained_model_name_or_path",
+                                       "model.torch_dtype",
+                                       "model.latent_norm_eps",
+                                       "dataset._target_",
+                                       "dataset.path_or_dataset_id",
+                                       "dataset.split",
+                                       "dataset.shuffle_seed",
+                                       "dataset.seq_length",
+                                       "dataset.truncation",
+                                       "dataset.chat_template",
+                                       "dataset.mask_reasoning_content",
+                                       "dataset.mask_history",
+                                       "dataset.skip_invalid_samples",
+                                       "packed_sequence.packed_sequence_size",
+                                       "packed_sequence.packing_strategy",
+                                       "packed_sequence.cache_dir",
+                                       "dataloader.shuffle",
+                                       "step_scheduler.global_batch_size",
+                                       "step_scheduler.local_batch_size",
+                                       "step_scheduler.max_steps",
+                                       "step_scheduler.num_epochs",
+                                       "step_scheduler.ckpt_every_steps",
+                                       "step_scheduler.val_every_steps",
+                                       "step_scheduler.preemption_signal",
+                                       "optimizer._target_",
+                                       "optimizer.lr",
+                                       "optimizer.betas",
+                                       "optimizer.eps",
+                                       "optimizer.weight_decay",
+                                       "optimizer.master_weights",
+                                       "lr_scheduler.lr_decay_style",
+                                       "lr_scheduler.lr_warmup_steps",
+                                       "lr_scheduler.min_lr",
+                                       "clip_grad_norm.max_norm",
+                                       "distributed.activation_checkpointing",
+                                       "checkpoint.enabled",
+                                       "checkpoint.checkpoint_dir",
+                                       "checkpoint.save_consolidated",
+                                       "checkpoint.max_recent_checkpoints",
+                                       "checkpoint.restore_from",
+                                       "nonfinite_policy"};
 
 std::string_view type_name(const KeyRow& row) {
   switch (row.type) {
@@ -60,22 +138,6 @@ std::string_view type_name(const KeyRow& row) {
       return "list of maps";
     case KeyType::kOpen:
       return "anything";
-  }
-  return "";
-}
-
-std::string_view status_name(KeyStatus status) {
-  switch (status) {
-    case KeyStatus::kRuns:
-      return "runs";
-    case KeyStatus::kDependent:
-      return "part of";
-    case KeyStatus::kNoCounterpart:
-      return "no counterpart";
-    case KeyStatus::kIgnored:
-      return "ignored";
-    case KeyStatus::kNotYet:
-      return "not yet";
   }
   return "";
 }
@@ -129,37 +191,117 @@ std::string top_level(std::string_view path) {
   return std::string(path.substr(0, path.find_first_of(".([")));
 }
 
-std::string row_line(const KeyRow& row) {
-  std::string type(type_name(row));
-  if (row.type == KeyType::kChoice || (row.type == KeyType::kDtype && !row.values.empty()))
-    type = choices(row.values);
-  return cat("| `", name_of(row.path), "`", variants(row.path), " | ", escaped(type), " | ",
-             escaped(default_text(row)), " | ", status_name(row.status), " | ", escaped(row.doc),
-             " |\n");
+enum class Effect : std::uint8_t { kRuns, kRefused, kNone };
+
+// What a row's refusal hangs on where it is not the row itself: "`peft`"; empty when nothing does.
+std::string refused_with(const KeyRow& row) {
+  const std::string name = name_of(row.path);
+  for (const KeyRow& above : schema_rows()) {
+    const std::string section = name_of(above.path);
+    const bool refused = above.status == KeyStatus::kNotYet;
+    if (refused && name.starts_with(section + ".")) return cat("`", section, "`");
+    // A section with a switch of its own: fp8.enabled.
+    if (!refused || !section.ends_with(".enabled")) continue;
+    const std::string switched = section.substr(0, section.rfind('.'));
+    if (name == switched || (name.starts_with(switched + ".") && name != section))
+      return cat("`", section, "`");
+  }
+  static constexpr std::pair<const char*, const char*> kGates[] = {
+      {"distributed.pipeline", "`distributed.pp_size`"},
+      {"distributed.moe", "`distributed.ep_size`"},
+      {"distributed.tp_plan", "`distributed.tp_size`"},
+      {"distributed.enable_async_tensor_parallel", "`distributed.tp_size`"},
+      {"benchmark", "the benchmark recipe"},
+      {"teacher_", "the distillation recipe"},
+      {"kd_", "the distillation recipe"},
+      {"loss_fn(KDLoss)", "KDLoss"}};
+  for (const auto& [prefix, gate] : kGates)
+    if (row.path.starts_with(prefix)) return gate;
+  return "";
 }
 
-}  // namespace
+Effect effect_of(const KeyRow& row) {
+  if (row.status == KeyStatus::kNotYet) return Effect::kRefused;
+  if (row.status == KeyStatus::kRuns) return Effect::kRuns;
+  if (row.status != KeyStatus::kDependent || refused_with(row).empty()) return Effect::kNone;
+  return Effect::kRefused;
+}
 
-std::string recipe_docs() {
-  std::string out(kIntroduction);
-  static constexpr std::string_view kHead =
-      "| key | type | default | status | meaning |\n|---|---|---|---|---|\n";
+std::string status_text(const KeyRow& row) {
+  if (row.status == KeyStatus::kIgnored) return "no effect, warned of";
+  switch (effect_of(row)) {
+    case Effect::kRuns:
+      return "runs";
+    case Effect::kRefused:
+      return row.status == KeyStatus::kNotYet ? "refused" : cat("refused with ", refused_with(row));
+    case Effect::kNone:
+      return "no effect";
+  }
+  return "";
+}
+
+std::string type_text(const KeyRow& row) {
+  if (row.type == KeyType::kChoice || (row.type == KeyType::kDtype && !row.values.empty()))
+    return choices(row.values);
+  return std::string(type_name(row));
+}
+
+std::string key_cells(const KeyRow& row) {
+  return cat("| `", name_of(row.path), "`", variants(row.path), " | ", escaped(type_text(row)),
+             " | ", escaped(default_text(row)));
+}
+
+bool is_section(const KeyRow& row) {
+  return row.type == KeyType::kSection || row.type == KeyType::kSections;
+}
+
+constexpr std::string_view kHead = "| key | type | default | meaning |\n|---|---|---|---|\n";
+constexpr std::string_view kStatusHead =
+    "| key | type | default | status | meaning |\n|---|---|---|---|---|\n";
+
+std::string usual_keys() {
+  std::string out = cat("\n## The usual keys\n\n", kHead);
+  for (const std::string_view name : kUsual)
+    for (const KeyRow& row : schema_rows())
+      if (name_of(row.path) == name && effect_of(row) == Effect::kRuns) {
+        out += cat(key_cells(row), " | ", escaped(row.doc), " |\n");
+        break;
+      }
+  return out;
+}
+
+// The keys that run, each top-level section with a heading of its own.
+std::string running_keys() {
+  std::string single, sections, table, heading;
+  const auto close = [&] {
+    if (!table.empty()) sections += cat(heading, kHead, table);
+    table.clear();
+  };
   std::string last;
   for (const KeyRow& row : schema_rows()) {
-    const bool is_section = row.type == KeyType::kSection || row.type == KeyType::kSections;
     const std::string top = top_level(row.path);
-    const bool opens = is_section && row.path == top;
-    const std::string heading = opens || top == last ? top : "Single keys";
-    if (heading != last) {
-      const std::string title = opens ? cat("`", top, "`") : heading;
-      const std::string what = opens ? cat(row.doc, "\n\n") : "";
-      out += cat("\n## ", title, "\n\n", what, kHead);
-      last = heading;
-    }
-    if (!opens) out += row_line(row);
+    const bool opens = is_section(row) && row.path == top;
+    if (top != last) close();
+    if (opens) heading = cat("\n### `", top, "`\n\n", row.doc, "\n\n");
+    if (opens) last = top;
+    if (opens || effect_of(row) != Effect::kRuns) continue;
+    (top == last ? table : single) += cat(key_cells(row), " | ", escaped(row.doc), " |\n");
   }
-  out +=
-      "\n## Targets\n\nThose in brackets are accepted by `check` and do not run yet.\n\n"
+  close();
+  return cat("\n## Every key that runs\n\n### Outside sections\n\n", kHead, single, sections);
+}
+
+std::string keys_without(Effect effect) {
+  std::string out(kStatusHead);
+  for (const KeyRow& row : schema_rows())
+    if (effect_of(row) == effect)
+      out += cat(key_cells(row), " | ", status_text(row), " | ", escaped(row.doc), " |\n");
+  return out;
+}
+
+std::string targets() {
+  std::string out =
+      "\n## Targets\n\nThose in brackets are accepted by `check` and refused by a run.\n\n"
       "| where | known |\n|---|---|\n";
   std::string group;
   for (const TargetRow& target : schema_targets()) {
@@ -169,6 +311,21 @@ std::string recipe_docs() {
     group = target.group;
   }
   return out + " |\n";
+}
+
+}  // namespace
+
+std::string_view minimal_recipe() {
+  return kMinimal;
+}
+
+std::string recipe_docs() {
+  return cat(kIntroduction, kMinimal, kAfterMinimal, usual_keys(), running_keys(),
+             "\n## Refused by a run\n\nRead and checked, so that `check` can plan with them.\n\n",
+             keys_without(Effect::kRefused),
+             "\n## Accepted without effect\n\nWhat recipes of AutoModel say that nothing here ",
+             "corresponds to, or that one rank has no use for.\n\n", keys_without(Effect::kNone),
+             targets());
 }
 
 }  // namespace glmtune::train

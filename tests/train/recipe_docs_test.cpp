@@ -21,6 +21,32 @@ TEST(RecipeDocs, TheFileInTheRepositoryIsCurrent) {
       << "docs/recipe.md is out of date: glmtune docs-recipe > docs/recipe.md";
 }
 
+TEST(RecipeDocs, ItsFirstRecipeIsOneThatRuns) {
+  const RecipeFile file = parse(std::string(minimal_recipe()));
+  EXPECT_EQ(not_runnable_line(file.checked), "");
+  EXPECT_TRUE(file.checked.warnings.empty());
+  EXPECT_TRUE(file.checked.no_counterpart.empty());
+}
+
+TEST(RecipeDocs, EveryKeyIsListedOnceByWhatBecomesOfIt) {
+  const std::string page = recipe_docs();
+  const auto at = [&](const char* heading) { return page.find(heading); };
+  const std::size_t runs = at("\n## Every key that runs"), refused = at("\n## Refused by a run"),
+                    inert = at("\n## Accepted without effect"), targets = at("\n## Targets");
+  EXPECT_EQ(page.find("### Outside sections", at("### Outside sections") + 1), std::string::npos);
+  const auto listed = [&](const std::string& key, std::size_t begin, std::size_t end) {
+    const std::size_t found = page.find("| `" + key + "`", begin);
+    return found < end;
+  };
+  EXPECT_TRUE(listed("optimizer.lr", runs, refused));
+  for (const char* key : {"peft.dim", "distributed.pp_size", "distributed.pipeline.pp_schedule"}) {
+    EXPECT_TRUE(listed(key, refused, inert)) << key;
+    EXPECT_FALSE(listed(key, runs, refused)) << key;
+  }
+  EXPECT_TRUE(listed("optimizer.foreach", inert, targets));
+  EXPECT_NE(page.find("| refused with `peft` |"), std::string::npos);
+}
+
 TEST(RecipeDocs, EveryKeyHasAMeaning) {
   for (const KeyRow& row : schema_rows()) {
     EXPECT_FALSE(row.doc.empty()) << row.path;
