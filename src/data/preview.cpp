@@ -121,9 +121,11 @@ std::string preview_document(const Pack& pack, std::int64_t document,
 
 std::string preview(const PackSource& source, const text::Tokenizer* tokenizer,
                     const PreviewOptions& options) {
-  std::string out = options.color ? cat(kShades[1][0], "trained on", kReset, " ", kShades[0][0],
-                                        "shown, not trained on", kReset, "\n")
-                                  : cat(kOpen, "trained on", kClose, ", the rest is shown only\n");
+  std::string out = options.tokens ? "position, id, + trained on, text\n"
+                    : options.color
+                        ? cat(kShades[1][0], "trained on", kReset, " ", kShades[0][0],
+                              "shown, not trained on", kReset, "\n")
+                        : cat(kOpen, "trained on", kClose, ", the rest is shown only\n");
   std::int64_t last = options.first + options.packs;
   if (source.size()) last = std::min(last, *source.size());
   for (std::int64_t p = options.first; p < last; ++p) {
@@ -135,7 +137,8 @@ std::string preview(const PackSource& source, const text::Tokenizer* tokenizer,
       const auto length =
           pack.bounds[static_cast<std::size_t>(d) + 1] - pack.bounds[static_cast<std::size_t>(d)];
       out += cat("-- ", source.where(p, d), ", ", length, " tokens\n");
-      out += preview_document(pack, d, tokenizer, options) + "\n";
+      out += options.tokens ? preview_tokens(pack, d, tokenizer, options)
+                            : preview_document(pack, d, tokenizer, options) + "\n";
     }
   }
   return out + "\n" + source.summary().text();

@@ -62,6 +62,18 @@ TEST_F(Preview, ColourEndsBeforeEveryLineEnd) {
   }
 }
 
+TEST_F(Preview, TokensAreShownOneALineWithTheirIds) {
+  const std::int32_t stop = *tokenizer_.token_id("<|user|>");
+  const Pack pack = document("a\n\xE6\xB0\xB4", 1, stop);
+  const std::string shown = preview_tokens(pack, 0, &tokenizer_, {});
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), pack.tokens() + 1) << shown;
+  EXPECT_TRUE(shown.starts_with("       0 ")) << shown;
+  EXPECT_NE(shown.find("  \"a\"\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("+  \"\\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(std::to_string(stop) + "  +  \"<|user|>\"\n"), std::string::npos) << shown;
+  EXPECT_TRUE(preview_tokens(pack, 0, &tokenizer_, {.max_tokens = 1}).ends_with("tokens more\n"));
+}
+
 TEST_F(Preview, LongDocumentsAreCutAndIdsAreShownWithoutATokenizer) {
   const Pack pack = document("0 1 2 3 4 5", 1);
   const std::string cut = preview_document(pack, 0, &tokenizer_, {.max_tokens = 2});
