@@ -71,12 +71,16 @@ Overrides parse_overrides(std::span<const std::string> arguments) {
         word.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
     check_path(path);
     std::string value = "true";
+    bool implied = false;
     if (equals != std::string::npos) {
       value = word.substr(equals + 1);
     } else if (i + 1 < arguments.size() && !is_option(arguments[i + 1])) {
       value = arguments[++i];
+    } else {
+      implied = true;
     }
     out.settings.push_back({path, parse_argument_value(value, where_of(path))});
+    out.settings.back().value.implied = implied;
   }
   return out;
 }

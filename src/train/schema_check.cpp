@@ -133,6 +133,7 @@ class Checker {
   void unknown_key(const SchemaNode& schema, const YamlNode& value, const std::string& path,
                    const std::string& name, const std::string& variant) {
     const std::vector<std::string> names = schema.child_names(variant);
+    misspelt_.push_back(joined(path, nearest(name, names)));
     std::string message = cat(value.key_where, ": unknown key ", joined(path, name));
     if (path.empty() && name == "slurm") {
       error(message + "; start glmtune from an sbatch script instead: srun glmtune RECIPE.yaml");
@@ -217,6 +218,8 @@ class Checker {
                 const std::string& where) {
     const KeyRow& row = *schema.row;
     if (row.fallback == "required") {
+      // It is there under another name, which has been complained about.
+      if (std::find(misspelt_.begin(), misspelt_.end(), path) != misspelt_.end()) return;
       const std::size_t dot = path.rfind('.');
       const std::string name(last_part(path));
       error(cat(where.empty() ? file_ : where, ": ",
@@ -252,11 +255,16 @@ class Checker {
 
   std::optional<io::Value> wrong(const YamlNode& node, const std::string& path,
                                  const std::string& expected) {
-    error(cat(node.where, ": ", path, " is ", node.describe(), "; expected ", expected));
+    error(node.implied
+              ? cat(node.where, ": a value is missing; expected ", expected)
+              : cat(node.where, ": ", path, " is ", node.describe(), "; expected ", expected));
     return std::nullopt;
   }
 
   std::optional<io::Value> typed(const KeyRow& row, const YamlNode& node, const std::string& path) {
+    const bool text = row.type == KeyType::kString || row.type == KeyType::kStringOrList ||
+                      row.type == KeyType::kTarget || row.type == KeyType::kTargetOrSection;
+    if (node.implied && text) return wrong(node, path, cat("--", path, "=TEXT"));
     switch (row.type) {
       case KeyType::kBool:
         if (node.is_scalar())
@@ -418,6 +426,7 @@ class Checker {
   const std::string& file_;
   CheckedDocument out_;
   std::vector<std::string> errors_;
+  std::vector<std::string> misspelt_;  // paths of the keys nearest to the unknown ones
 };
 
 }  // namespace

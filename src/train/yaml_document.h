@@ -27,6 +27,7 @@ struct YamlNode {
   std::string text;                       // scalar, after interpolation
   std::optional<std::string> unexpanded;  // scalar, as written, where interpolation changed it
   bool quoted = false;          // scalar: a string whatever it spells, unless a number is wanted
+  bool implied = false;         // scalar: "true" because the command line gives no value
   std::vector<YamlNode> items;  // list
   std::vector<Member> members;  // map; keys are unique
   std::string where;            // "recipe.yaml:12", or "argument --a.b=1"
