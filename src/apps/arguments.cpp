@@ -1,6 +1,7 @@
 #include "apps/arguments.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -18,10 +19,36 @@ bool names_a_file(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }
 
+// Options that another command than the one at hand has.
+struct OptionOwner {
+  std::string_view name, command;
+};
+constexpr std::array kOwners{
+    OptionOwner{"nproc-per-node", "glmtune RECIPE.yaml"},
+    OptionOwner{"world-size", "glmtune check"}, OptionOwner{"json", "glmtune check"},
+    OptionOwner{"rows", "glmtune preview"}, OptionOwner{"tokens", "glmtune preview"}};
+
+void refuse_options_of_others(const std::string& name, std::string_view command) {
+  for (const OptionOwner& owner : kOwners)
+    if (owner.name == name)
+      fail(cat("--", name, " is an option of `", owner.command, "`; see ", command, " --help"));
+}
+
+// A word that stands where only a setting could.
+[[noreturn]] void refuse_word(const std::string& word, const std::string& recipe) {
+  const std::string bare = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  const std::size_t equals = bare.find('=');
+  if (equals != std::string::npos && equals > 0)
+    fail(cat("argument ", word, ": settings begin with two dashes: --", bare));
+  if (names_a_file(word)) fail(cat("two recipes: ", recipe, " and ", word));
+  fail(cat("argument ", word, " is neither a setting nor the value of one; settings are written ",
+           "--section.key=value"));
+}
+
 }  // namespace
 
 SortedArguments sort_arguments(std::span<const std::string> words,
-                               std::span<const OptionName> options) {
+                               std::span<const OptionName> options, std::string_view command) {
   SortedArguments out;
   const auto set_recipe = [&](const std::string& path) {
     if (!out.recipe.empty()) fail(cat("two recipes: ", out.recipe, " and ", path));
@@ -30,12 +57,8 @@ SortedArguments sort_arguments(std::span<const std::string> words,
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (!word.starts_with('-') || word == "-") {
-      // A second bare word is no recipe; the recipe reader names it.
-      if (out.recipe.empty()) {
-        set_recipe(word);
-      } else {
-        out.overrides.push_back(word);
-      }
+      if (!out.recipe.empty()) refuse_word(word, out.recipe);
+      set_recipe(word);
       continue;
     }
     const std::size_t equals = word.find('=');
@@ -60,9 +83,11 @@ SortedArguments sort_arguments(std::span<const std::string> words,
                                             : cat("--", name));
       continue;
     }
+    if (is_short) refuse_word(word, out.recipe);
+    refuse_options_of_others(name, command);
     out.overrides.push_back(word);
-    const bool has_value = equals == std::string::npos && !is_short && i + 1 < words.size() &&
-                           !words[i + 1].starts_with("--");
+    const bool has_value =
+        equals == std::string::npos && i + 1 < words.size() && !words[i + 1].starts_with("--");
     if (has_value) out.overrides.push_back(words[++i]);
   }
   if (out.recipe.empty()) {
@@ -71,7 +96,8 @@ SortedArguments sort_arguments(std::span<const std::string> words,
         fail(cat("no recipe: ", word,
                  " was taken as the value of the option before it; write the "
                  "recipe first"));
-    fail("no recipe; expected a YAML file: glmtune RECIPE.yaml [--section.key=value ...]");
+    fail(cat("no recipe; expected a YAML file: ", command,
+             " RECIPE.yaml [--section.key=value ...]; see ", command, " --help"));
   }
   return out;
 }

@@ -22,8 +22,10 @@ struct SortedArguments {
 };
 
 // For commands that take a recipe: RECIPE.yaml (or -c, --config), their own options and settings of
-// the recipe in any order. Throws Error for an option without its value and for two recipes.
+// the recipe in any order. Throws Error for an option without its value, for two recipes, for words
+// that are neither an option nor a value, and for options of another command.
 SortedArguments sort_arguments(std::span<const std::string> words,
-                               std::span<const OptionName> options);
+                               std::span<const OptionName> options,
+                               std::string_view command = "glmtune");
 
 }  // namespace glmtune::apps

@@ -28,12 +28,16 @@ int run(const CheckCommand& command) {
   const std::optional<ModelFacts> model = model_facts(file.recipe);
   CheckReport report{.recipe_path = path,
                      .file = file,
+                     .world_asked = command.world_size,
                      .model = model,
                      .data = data_facts(file.recipe),
                      .plan = train::plan_recipe(file.recipe, model ? &model->config : nullptr,
                                                 command.world_size, ci_nodes(file.checked)),
+                     .rows = {},
+                     .steps = {},
                      .memory = {},
-                     .row_tokens = 0};
+                     .reasons = {},
+                     .unchecked = {}};
   // For a world that was asked for, a conflict is an error; for a guessed one it is only said.
   if (command.world_size && !report.plan.conflicts.empty()) {
     std::string lines;
@@ -41,7 +45,16 @@ int run(const CheckCommand& command) {
       lines += (lines.empty() ? "" : "\n") + conflict;
     fail(cat(path, ": ", lines));
   }
-  estimate(report);
+  read_rows(report);
+  try {
+    check_schedule(report);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    fail(cat(path, ": ", e.what()));
+  }
+  report.memory = rank_memory(report, report.plan, std::nullopt);
+  judge(report);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   if (command.json) {
     std::cout << io::to_json(to_value(report), {.indent = 1}) << "\n";

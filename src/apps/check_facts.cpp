@@ -32,15 +32,6 @@ ModelFacts facts_of(models::GlmConfig config, std::string from) {
   return out;
 }
 
-// A word that only makes sense as a path.
-bool is_path(const std::string& text) {
-  for (const char* start : {"/", "./", "../", "~"})
-    if (text.starts_with(start)) return true;
-  for (const char* end : {".json", ".jsonl", ".parquet", ".gz", ".zst", ".safetensors", ".yaml"})
-    if (text.ends_with(end)) return true;
-  return !io::is_hub_id(text);
-}
-
 // "12.3 MB" of a file, "12.3 MB in 4 files" of a folder.
 std::string local_size(const std::string& path, const std::string& key) {
   std::error_code error;
@@ -68,13 +59,13 @@ std::string local_size(const std::string& path, const std::string& key) {
 std::string found_text(const std::string& source, const std::string& key) {
   std::error_code error;
   if (fs::exists(source, error)) return local_size(source, key);
-  if (is_path(source)) fail(cat(key, ": ", source, ": no such file or folder"));
+  require_path(key, source);
   try {
     const io::ResolvedRepo repo =
         io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache());
     return "in the local cache: " + repo.folder;
   } catch (const Error&) {
-    return "not on this machine";
+    return kNotHere;
   }
 }
 
@@ -82,18 +73,17 @@ std::string found_text(const std::string& source, const std::string& key) {
 
 std::optional<ModelFacts> model_facts(const train::Recipe& recipe) {
   const std::string& id = recipe.model.pretrained_model_name_or_path;
-  static constexpr const char* kKey = "model.pretrained_model_name_or_path";
   std::error_code error;
   if (fs::exists(id, error)) {
     const fs::path file = fs::is_directory(id) ? fs::path(id) / "config.json" : fs::path(id);
-    if (!fs::exists(file, error)) fail(cat(kKey, ": ", id, " has no config.json"));
+    if (!fs::exists(file, error)) fail(cat(kModelKey, ": ", id, " has no config.json"));
     return facts_of(models::read_glm_config(file.string()), file.string());
   }
   if (const std::string other = models::other_architecture(id); !other.empty())
-    fail(cat(kKey, " ", id, ": ", other));
+    fail(cat(kModelKey, " ", id, ": ", other));
   if (const auto known = models::known_config(id))
     return facts_of(models::parse_glm_config(*known, id), "facts of the released model");
-  if (is_path(id)) fail(cat(kKey, ": ", id, ": no such folder"));
+  require_path(kModelKey, id);
   try {
     const io::ResolvedRepo repo = io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache());
     const std::string file = repo.folder + "/config.json";

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "apps/check_report.h"
+#include "train/trainer.h"
 
 namespace glmtune::apps {
 namespace {
@@ -20,6 +21,14 @@ std::int64_t sample_tokens(const train::DatasetEntry& entry) {
       entry.settings);
 }
 
+// The same, or the longest of the rows that were read.
+std::int64_t row_length(const CheckReport& report, const train::DatasetEntry& entry) {
+  if (const std::int64_t tokens = sample_tokens(entry); tokens > 0) return tokens;
+  for (const ReadRows& read : report.rows)
+    if (read.key == entry.key) return read.summary.longest;
+  return 0;
+}
+
 train::SampleRow sample_row(std::int64_t samples, std::int64_t tokens) {
   return train::SampleRow(samples, std::max<std::int64_t>(1, tokens));
 }
@@ -33,32 +42,39 @@ DType weight_type(const train::Recipe& recipe, const models::GlmConfig& config) 
 
 }  // namespace
 
-void estimate(CheckReport& report) {
-  if (!report.model || !report.plan.conflicts.empty()) return;
+RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
+                       std::optional<std::uint64_t> available) {
+  RankMemory out;
+  if (!report.model || !plan.conflicts.empty()) return out;
   const train::Recipe& recipe = report.file.recipe;
-  if (weight_type(recipe, report.model->config) == DType::kF16) return;  // does not run
-  const train::RecipePlan& plan = report.plan;
+  const models::GlmConfig& config = report.model->config;
+  const DType dtype = weight_type(recipe, config);
+  if (dtype == DType::kF16) return out;  // does not run
   const bool pipeline = plan.pp > 1 && recipe.distributed.pipeline;
   const std::int64_t samples = pipeline ? recipe.distributed.pipeline->microbatch_size
                                         : recipe.step_scheduler.local_batch_size;
-  const std::int64_t tokens = sample_tokens(recipe.dataset);
+  const std::int64_t tokens = row_length(report, recipe.dataset);
   // Such a size is a bound that no row reaches, and no memory can be planned for it.
-  report.row_tokens = tokens > kLongestRow / samples ? 0 : tokens * samples;
+  out.row_tokens = tokens > kLongestRow / samples ? 0 : tokens * samples;
   const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
                                  .pipeline_stages = plan.pp};
-  const Device target = plan.world_size > 1 ? Device::kCuda : Device::kCpu;
-  train::RunRows rows(report.row_tokens == 0 ? train::SampleRow(1, 1)
-                                             : sample_row(samples, tokens / plan.cp));
-  for (const train::DatasetEntry& entry : recipe.validation_datasets) {
-    const std::int64_t batch = recipe.validation_dataloader.batch_size.value_or(samples);
-    const std::int64_t length = sample_tokens(entry);
-    if (length > 0 && length <= kLongestRow / batch)
-      rows.validation.push_back(sample_row(batch, length / plan.cp));
-  }
-  report.memory =
-      train::estimate_memory(report.model->config, recipe,
-                             weight_type(recipe, report.model->config), rows, shares, target);
+  const Device target = plan.world_size > 1 ? Device::kCuda : train::choose_device(nullptr);
+  const auto rows_of = [&](std::int64_t packs) {
+    train::RunRows rows(out.row_tokens == 0 ? train::SampleRow(1, 1)
+                                            : sample_row(packs, tokens / plan.cp));
+    for (const train::DatasetEntry& entry : recipe.validation_datasets) {
+      const std::int64_t batch = recipe.validation_dataloader.batch_size.value_or(packs);
+      const std::int64_t length = row_length(report, entry);
+      if (length > 0 && length <= kLongestRow / batch)
+        rows.validation.push_back(sample_row(batch, length / plan.cp));
+    }
+    return rows;
+  };
+  out.estimate = train::estimate_memory(config, recipe, dtype, rows_of(samples), shares, target);
+  if (available && out.estimate->total() > *available)
+    out.advice = train::memory_advice(config, recipe, dtype, rows_of, target, *available);
+  return out;
 }
 
 }  // namespace glmtune::apps

@@ -41,12 +41,29 @@ const char* style_name(train::DecayStyle style) {
 }
 
 std::string memory_text(const CheckReport& r) {
-  const train::MemoryEstimate& m = *r.memory;
+  const train::MemoryEstimate& m = *r.memory.estimate;
   std::string out = cat("a rank: weights ", gib(m.weights), ", gradients ", gib(m.gradients),
                         ", optimizer ", gib(m.optimizer));
-  if (r.row_tokens == 0) return out + "; activations depend on the longest sample";
-  return cat(out, ", activations ", gib(m.saved + m.scratch), " for a row of ", r.row_tokens,
+  if (r.memory.row_tokens == 0) return out + "; activations depend on the longest sample";
+  return cat(out, ", activations ", gib(m.saved + m.scratch), " for a row of ", r.memory.row_tokens,
              " tokens; in all ", gib(m.total()));
+}
+
+std::string rows_text(const ReadRows& r) {
+  const data::DataSummary& s = r.summary;
+  std::string out = cat(r.key, ": ", r.all ? "all " : "the first ", grouped(s.rows), " rows read");
+  if (s.samples == 0) return out;
+  out += cat(", ", grouped(s.samples), " samples of ", grouped(s.tokens), " tokens, ",
+             grouped(s.label_tokens), " trained on, longest ", grouped(s.longest));
+  for (const data::Count& c : s.dropped) out += cat("; ", c.count, " left out: ", c.what);
+  return out;
+}
+
+// Lines after the first one under the first.
+std::string indented(std::string text) {
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+    text.insert(at + 1, "    ");
+  return text;
 }
 
 std::string mesh_text(const train::RecipePlan& p) {
@@ -66,6 +83,7 @@ std::string schedule_text(const CheckReport& report) {
   out += cat("; global batch ", s.global_batch_size, " = ", s.local_batch_size, " x dp ", p.dp,
              " x accumulation ", p.accumulation);
   if (p.tokens_per_step > 0) out += cat("; ", grouped(p.tokens_per_step), " tokens a step");
+  if (report.steps) out += cat("; ", grouped(*report.steps), " steps in all");
   return out;
 }
 
@@ -114,7 +132,8 @@ std::string to_text(const CheckReport& r) {
   for (const DataFacts& data : r.data)
     line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
                      data.found));
-  if (r.memory) line("memory", memory_text(r));
+  for (const ReadRows& rows : r.rows) line("rows", rows_text(rows));
+  if (r.memory.estimate) line("memory", memory_text(r));
   for (const std::string& note : r.plan.notes) line("note", note);
   for (const std::string& conflict : r.plan.conflicts) line("conflict", conflict);
   out += "\nkeys\n";
@@ -127,8 +146,9 @@ std::string to_text(const CheckReport& r) {
   if (!r.file.checked.no_counterpart.empty())
     out += cat("\naccepted, without a counterpart here: ", list_of(r.file.checked.no_counterpart),
                "\n");
-  const std::string later = train::not_runnable_line(r.file.checked);
-  out += later.empty() ? "\neverything in this recipe runs\n" : cat("\n", later, "\n");
+  out += "\nnot checked: " + list_of(r.unchecked) + "\n";
+  out += r.reasons.empty() ? "runs here\n" : "not runnable here:\n";
+  for (const std::string& reason : r.reasons) out += cat("  - ", indented(reason), "\n");
   return out;
 }
 
@@ -158,14 +178,15 @@ io::Value to_value(const CheckReport& r) {
   out.set("check.schedule.tokens_per_step", p.tokens_per_step);
   io::Value::Array stages(p.stage_layers.begin(), p.stage_layers.end());
   out.set("check.pipeline.stage_layers", std::move(stages));
-  if (r.memory) {
+  if (r.memory.estimate) {
+    const train::MemoryEstimate& m = *r.memory.estimate;
     const auto bytes = [](std::uint64_t n) { return io::Value(static_cast<std::int64_t>(n)); };
-    out.set("check.memory.weights", bytes(r.memory->weights));
-    out.set("check.memory.gradients", bytes(r.memory->gradients));
-    out.set("check.memory.optimizer", bytes(r.memory->optimizer));
-    out.set("check.memory.row_tokens", r.row_tokens);
-    out.set("check.memory.saved", bytes(r.row_tokens > 0 ? r.memory->saved : 0));
-    out.set("check.memory.scratch", bytes(r.row_tokens > 0 ? r.memory->scratch : 0));
+    out.set("check.memory.weights", bytes(m.weights));
+    out.set("check.memory.gradients", bytes(m.gradients));
+    out.set("check.memory.optimizer", bytes(m.optimizer));
+    out.set("check.memory.row_tokens", r.memory.row_tokens);
+    out.set("check.memory.saved", bytes(r.memory.row_tokens > 0 ? m.saved : 0));
+    out.set("check.memory.scratch", bytes(r.memory.row_tokens > 0 ? m.scratch : 0));
   }
   io::Value::Array data;
   for (const DataFacts& facts : r.data)
@@ -174,6 +195,21 @@ io::Value to_value(const CheckReport& r) {
                                         {"source", facts.source},
                                         {"found", facts.found}});
   out.set("check.data", std::move(data));
+  io::Value::Array rows;
+  for (const ReadRows& read : r.rows)
+    rows.emplace_back(io::Value::Object{{"key", read.key},
+                                        {"rows", read.summary.rows},
+                                        {"all", read.all},
+                                        {"samples", read.summary.samples},
+                                        {"tokens", read.summary.tokens},
+                                        {"label_tokens", read.summary.label_tokens},
+                                        {"longest", read.summary.longest},
+                                        {"dropped", read.summary.dropped_rows()}});
+  out.set("check.rows", std::move(rows));
+  if (r.steps) out.set("check.schedule.steps", *r.steps);
+  out.set("check.runnable", r.reasons.empty());
+  out.set("check.reasons", array_of(r.reasons));
+  out.set("check.unchecked", array_of(r.unchecked));
   out.set("check.notes", array_of(p.notes));
   out.set("check.conflicts", array_of(p.conflicts));
   out.set("check.warnings", array_of(r.file.checked.warnings));

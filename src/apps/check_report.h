@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pack.h"
 #include "models/glm_config.h"
 #include "train/memory_estimate.h"
 #include "train/recipe_file.h"
@@ -25,6 +26,8 @@ struct ModelFacts {
 // model is not on this machine. Throws Error for a folder without one and for other architectures.
 std::optional<ModelFacts> model_facts(const train::Recipe& recipe);
 
+inline constexpr const char* kNotHere = "not on this machine";
+
 struct DataFacts {
   std::string key;     // "dataset", "validation_dataset_math"
   std::string target;  // "ChatDataset"
@@ -34,19 +37,52 @@ struct DataFacts {
 // Throws Error for a path that does not exist.
 std::vector<DataFacts> data_facts(const train::Recipe& recipe);
 
+// A data set's first rows, read as a run reads them.
+struct ReadRows {
+  std::string key;
+  bool all = false;                   // there are no others
+  std::optional<std::int64_t> packs;  // of a run; none when rows were left unread
+  data::DataSummary summary;
+};
+
+// One rank's memory under a plan of the recipe.
+struct RankMemory {
+  std::optional<train::MemoryEstimate> estimate;  // none without a model or with conflicts
+  std::int64_t row_tokens = 0;                    // of the largest micro-batch; 0: unknown
+  std::string advice;                             // keys that would lower it to `available`
+};
+
 struct CheckReport {
   std::string recipe_path;
   const train::RecipeFile& file;
+  std::optional<std::int64_t> world_asked;  // --world-size
   std::optional<ModelFacts> model;
   std::vector<DataFacts> data;
   train::RecipePlan plan;
 
-  std::optional<train::MemoryEstimate> memory;  // of one rank; none without a model
-  std::int64_t row_tokens = 0;                  // of the micro-batch it is for; 0: unknown
+  std::vector<ReadRows> rows;
+  std::optional<std::int64_t> steps;  // of the whole run; none where only all the data tell
+
+  RankMemory memory;  // of the plan
+
+  std::vector<std::string> reasons;    // why a run on this machine would not train; empty: it does
+  std::vector<std::string> unchecked;  // what nothing was found out about
 };
 
-// Fills in memory and row_tokens.
-void estimate(CheckReport& report);
+// Reads the first kCheckedRows rows of each data set whose files are here, and fills in rows. Bad
+// rows that would end a run throw one Error with a line for each of the first.
+inline constexpr std::int64_t kCheckedRows = 1000;
+void read_rows(CheckReport& report);
+
+// Fills in steps. Throws Error for a schedule that does not fit into them.
+void check_schedule(CheckReport& report);
+
+// available: what the advice is for, in bytes; none: no advice.
+RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
+                       std::optional<std::uint64_t> available);
+
+// Fills in reasons and the rest of unchecked.
+void judge(CheckReport& report);
 
 std::string to_text(const CheckReport& report);
 // Every key of the recipe by its dotted name, then check.* for the rest.

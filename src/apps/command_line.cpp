@@ -14,6 +14,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "train/schema.h"
 #include "train/schema_scalar.h"
 
 namespace glmtune::apps {
@@ -24,14 +25,17 @@ constexpr const char* kVersion = "glmtune 0.1.0";
 constexpr const char* kOverview =
     R"(glmtune fine-tunes the GLM-5 family: a recipe in, a Hugging Face checkpoint out.
 
-  glmtune RECIPE.yaml [--section.key=value ...]   fine-tunes: the main job
-  glmtune check RECIPE.yaml                       what a recipe means and what it needs; runs nothing
+  glmtune RECIPE.yaml [--section.key=value ...]   fine-tunes: the main job (--nproc-per-node N: ranks,
+                                                  of which this version runs one)
+  glmtune check RECIPE.yaml                       what a recipe means and needs, and whether it runs here
   glmtune preview RECIPE.yaml                     the chats as the model sees them, and what is trained on
   glmtune verify --model DIR --reference FILE     compares with a reference file
   glmtune inspect PATH                            what a checkpoint holds
   glmtune init CONFIG.json OUT                    a checkpoint of random weights
+  glmtune docs-recipe                             the recipe language, docs/recipe.md, on standard output
+  glmtune --version                               the version
 
-glmtune COMMAND --help says more about each. Exit status: 0 done, 1 an error in the recipe, the data
+glmtune COMMAND --help says more about each, glmtune RECIPE.yaml --help about the main job. Exit status: 0 done, 1 an error in the recipe, the data
 or the arguments, 3 the machine failed, 4 another rank failed, 5 loss or gradients not finite, 75 stopped
 by a signal (start it again to go on).
 )";
@@ -93,7 +97,7 @@ RecipeArguments parse_with_recipe(CLI::App& app, std::span<const std::string> wo
   RecipeArguments out;
   app.add_option("RECIPE.yaml", out.recipe, "the recipe; -c or --config may stand before it");
   if (asks_for_help(words)) throw Help{app.help()};
-  SortedArguments sorted = sort_arguments(words, options);
+  SortedArguments sorted = sort_arguments(words, options, app.get_name());
   parse(app, sorted.own);
   out.recipe = sorted.recipe;
   out.overrides = std::move(sorted.overrides);
@@ -104,7 +108,8 @@ int train_command(std::span<const std::string> words) {
   CLI::App app(cat("Fine-tunes as a recipe says. ", kOverridesNote), "glmtune");
   app.footer("Example:\n  glmtune recipe.yaml --optimizer.lr=2e-5 --step_scheduler.max_steps 100");
   TrainCommand command;
-  app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node; default: one");
+  app.add_option("--nproc-per-node", command.nproc_per_node,
+                 "ranks on this node; default: one, and this version runs no more");
   static constexpr std::array kOptions{OptionName{"nproc-per-node", true}};
   command.recipe = parse_with_recipe(app, words, kOptions);
   return run(command);
@@ -112,29 +117,40 @@ int train_command(std::span<const std::string> words) {
 
 int check_command(std::span<const std::string> words) {
   CLI::App app(
-      cat("Reads a recipe, resolves every key and says what a run would do and need, without "
-          "touching weights. ",
+      cat("Reads a recipe and the first 1000 rows of local data, resolves every key, and says what "
+          "a run would do and need and whether it can run on this machine. Touches no weights. "
+          "Exit "
+          "status 0 also where the recipe is right but cannot run here, 1 for errors in recipe, "
+          "data "
+          "or paths. ",
           kOverridesNote),
       "glmtune check");
   app.footer("Example:\n  glmtune check recipe.yaml --world-size 256 --json");
   CheckCommand command;
-  app.add_option("--world-size", command.world_size, "ranks to plan for")
+  app.add_option("--world-size", command.world_size,
+                 "ranks to plan for; more than one can be planned, not run")
       ->check(whole_number(kMostRanks));
   app.add_flag("--json", command.json,
-               "one JSON object: every key of the recipe by its dotted name");
+               "one JSON object: every key of the recipe by its dotted name, and what was found "
+               "under check.*; check.runnable and check.reasons are the verdict");
   static constexpr std::array kOptions{OptionName{"world-size", true}, OptionName{"json"}};
   command.recipe = parse_with_recipe(app, words, kOptions);
   return run(command);
 }
 
 int preview_command(std::span<const std::string> words) {
-  CLI::App app(cat("Shows the rendered chats, their tokens and which of them are trained on. ",
-                   kOverridesNote),
-               "glmtune preview");
-  app.footer("Example:\n  glmtune preview recipe.yaml --rows 5");
+  CLI::App app(
+      cat("Shows the rendered chats with what is trained on marked: on a terminal in colour, "
+          "neighbouring tokens in two shades; elsewhere in brackets. --tokens shows the "
+          "tokens themselves, one a line. A summary of the data comes last. ",
+          kOverridesNote),
+      "glmtune preview");
+  app.footer("Example:\n  glmtune preview recipe.yaml --rows 1 --tokens");
   PreviewCommand command;
   app.add_option("--rows", command.rows, "packs to show; default 3")->check(whole_number());
-  static constexpr std::array kOptions{OptionName{"rows", true}};
+  app.add_flag("--tokens", command.tokens,
+               "a line a token: position, id, + where it is trained on, its text");
+  static constexpr std::array kOptions{OptionName{"rows", true}, OptionName{"tokens"}};
   command.recipe = parse_with_recipe(app, words, kOptions);
   return run(command);
 }
@@ -164,10 +180,13 @@ int verify_command(std::span<const std::string> words) {
   app.add_option("--tolerance", options.tolerance, "relative L2 of logits; default 5e-6")
       ->check(positive_number());
   app.add_flag("--json", options.json, "one JSON object per reference, a line each");
-  app.add_option("--nproc-per-node", command.nproc_per_node, "ranks on this node")
-      ->check(whole_number(kMostRanks));
-  app.add_option("--ep", command.ep, "expert-parallel ranks")->check(whole_number(kMostRanks));
-  app.add_option("--cp", command.cp, "context-parallel ranks")->check(whole_number(kMostRanks));
+  // Understood, so that the answer is that several ranks do not run; no help offers them.
+  const auto ranks = [&](const char* name, std::int64_t& n) {
+    app.add_option(name, n)->check(whole_number(kMostRanks))->group("");
+  };
+  ranks("--nproc-per-node", command.nproc_per_node);
+  ranks("--ep", command.ep);
+  ranks("--cp", command.cp);
   parse(app, {words.begin(), words.end()});
   const auto type = train::dtype_from_text(dtype);
   if (!type || *type == DType::kF16)
@@ -204,6 +223,30 @@ int init_command(std::span<const std::string> words) {
   return run(command);
 }
 
+int docs_recipe_command(std::span<const std::string> words) {
+  CLI::App app("Prints docs/recipe.md: every key of a recipe with type, default and meaning.",
+               "glmtune docs-recipe");
+  app.footer("Example:\n  glmtune docs-recipe > docs/recipe.md");
+  parse(app, {words.begin(), words.end()});
+  return run(DocsRecipeCommand{});
+}
+
+// A first word that is no command is a recipe; one that cannot be a file is a slip.
+void refuse_unknown_command(const std::string& word) {
+  std::error_code error;
+  if (word.starts_with('-') || word.find_first_of("./") != std::string::npos ||
+      std::filesystem::exists(word, error))
+    return;
+  for (const char* training : {"train", "finetune", "fine-tune", "sft", "run", "fit"})
+    if (word == training)
+      fail(cat("no command ", word,
+               ": training needs no word before the recipe: ", "glmtune RECIPE.yaml"));
+  static const std::vector<std::string> kCommands{"check",   "preview", "verify",
+                                                  "inspect", "init",    "docs-recipe"};
+  fail(cat("no command ", word, "; nearest: ", train::nearest(word, kCommands),
+           "; glmtune RECIPE.yaml trains; see glmtune --help"));
+}
+
 int dispatch(std::span<const std::string> words) {
   if (words.empty()) {
     std::cerr << kOverview;
@@ -218,9 +261,10 @@ int dispatch(std::span<const std::string> words) {
   if (first == "verify") return verify_command(rest);
   if (first == "inspect") return inspect_command(rest);
   if (first == "init") return init_command(rest);
-  if (first == "docs-recipe") return run(DocsRecipeCommand{});
+  if (first == "docs-recipe") return docs_recipe_command(rest);
   for (const char* later : {"plan", "merge", "bench"})
     if (first == later) fail(cat("glmtune ", later, " does not exist yet"));
+  refuse_unknown_command(first);
   return train_command(words);
 }
 

@@ -38,6 +38,7 @@ int run(const VerifyCommand& command);
 struct PreviewCommand {
   RecipeArguments recipe;
   std::int64_t rows = 3;
+  bool tokens = false;  // a line a token
 };
 int run(const PreviewCommand& command);
 

@@ -11,14 +11,41 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/hub_download.h"
-#include "io/row_files.h"
 #include "train/log.h"
 #include "train/progress.h"
 
 namespace glmtune::apps {
 
+namespace fs = std::filesystem;
+
 io::HubCache local_hub_cache() {
   return io::hub_cache([](const char* name) { return environment(name); });
+}
+
+bool is_path(const std::string& text) {
+  for (const char* start : {"/", "./", "../", "~"})
+    if (text.starts_with(start)) return true;
+  for (const char* end : {".json", ".jsonl", ".parquet", ".gz", ".zst", ".safetensors", ".yaml"})
+    if (text.ends_with(end)) return true;
+  if (!io::is_hub_id(text)) return true;
+  std::error_code error;
+  const std::size_t slash = text.find('/');
+  return slash != std::string::npos && fs::is_directory(text.substr(0, slash), error);
+}
+
+std::string no_such_path(const std::string& path) {
+  std::string text = cat(path, ": no such file or folder");
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (!error && fs::path(path).is_relative())
+    text += cat(" (relative to the working directory ", here.string(), ")");
+  return text;
+}
+
+void require_path(const std::string& key, const std::string& path_or_id) {
+  std::error_code error;
+  if (!fs::exists(path_or_id, error) && is_path(path_or_id))
+    fail(cat(key, ": ", no_such_path(path_or_id)));
 }
 
 namespace {
@@ -67,9 +94,8 @@ class DownloadReport {
 
 std::string fetched(const std::string& path_or_id, io::RepoKind kind) {
   std::error_code error;
-  if (std::filesystem::exists(path_or_id, error) || !io::is_hub_id(path_or_id)) return path_or_id;
-  // A file of rows that is not there is no id to ask the hub for.
-  if (kind == io::RepoKind::kDataset && io::is_row_file(path_or_id)) return path_or_id;
+  if (fs::exists(path_or_id, error)) return path_or_id;
+  if (is_path(path_or_id)) fail(no_such_path(path_or_id));
   const io::HubCache hub = local_hub_cache();
   DownloadReport report(path_or_id, hub);
   io::FetchOptions options;
@@ -78,12 +104,21 @@ std::string fetched(const std::string& path_or_id, io::RepoKind kind) {
   return io::fetch_repo(path_or_id, kind, hub, options).folder;
 }
 
-void fetch(train::DatasetEntry& entry) {
-  if (!entry.tokenizer.empty()) entry.tokenizer = fetched_tokenizer(entry.tokenizer);
+std::string local(const std::string& path_or_id, io::RepoKind kind) {
+  std::error_code error;
+  if (fs::exists(path_or_id, error)) return path_or_id;
+  if (is_path(path_or_id)) fail(no_such_path(path_or_id));
+  return io::resolve_repo(path_or_id, kind, local_hub_cache()).folder;
+}
+
+// Ids of the data and their tokenizer become what `find` makes of them.
+void replace_ids(train::DatasetEntry& entry,
+                 std::string (*find)(const std::string&, io::RepoKind)) {
+  if (!entry.tokenizer.empty()) entry.tokenizer = find(entry.tokenizer, io::RepoKind::kTokenizer);
   std::visit(
-      [](auto& settings) {
+      [&](auto& settings) {
         if constexpr (requires { settings.paths; }) {
-          for (std::string& path : settings.paths) path = fetched(path, io::RepoKind::kDataset);
+          for (std::string& path : settings.paths) path = find(path, io::RepoKind::kDataset);
         }
       },
       entry.settings);
@@ -103,9 +138,7 @@ void named(const std::string& key, const auto& work) {
 }  // namespace
 
 std::string local_model(const std::string& path_or_id) {
-  std::error_code error;
-  if (std::filesystem::exists(path_or_id, error) || !io::is_hub_id(path_or_id)) return path_or_id;
-  return io::resolve_repo(path_or_id, io::RepoKind::kModel, local_hub_cache()).folder;
+  return local(path_or_id, io::RepoKind::kModel);
 }
 
 std::string fetched_model(const std::string& path_or_id) {
@@ -118,15 +151,18 @@ std::string fetched_tokenizer(const std::string& path_or_id) {
 
 void fetch_model(const train::Recipe& recipe) {
   if (recipe.model.from_config) return;
-  named("model.pretrained_model_name_or_path",
-        [&] { (void)fetched_model(recipe.model.pretrained_model_name_or_path); });
+  named(kModelKey, [&] { (void)fetched_model(recipe.model.pretrained_model_name_or_path); });
 }
 
 void fetch_data(train::Recipe& recipe) {
-  named(recipe.dataset.key, [&] { fetch(recipe.dataset); });
+  named(recipe.dataset.key, [&] { replace_ids(recipe.dataset, fetched); });
   for (train::DatasetEntry& entry : recipe.validation_datasets) {
-    named(entry.key, [&] { fetch(entry); });
+    named(entry.key, [&] { replace_ids(entry, fetched); });
   }
+}
+
+void use_local_data(train::DatasetEntry& entry) {
+  named(entry.key, [&] { replace_ids(entry, local); });
 }
 
 }  // namespace glmtune::apps

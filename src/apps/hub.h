@@ -8,10 +8,21 @@
 
 namespace glmtune::apps {
 
+inline constexpr const char* kModelKey = "model.pretrained_model_name_or_path";
+
 // From the process's environment.
 io::HubCache local_hub_cache();
 
-// A path that exists as it is; otherwise a model's folder in the cache. Nothing is fetched.
+// Whether a text that names nothing on this machine can only be a path: it begins or ends like one,
+// is no hub id, or lies in a folder that is there.
+bool is_path(const std::string& text);
+// "nope.jsonl: no such file or folder (relative to the working directory /home/me)".
+std::string no_such_path(const std::string& path);
+// Throws Error, beginning with the recipe's key, for a path that does not exist. Hub ids pass.
+void require_path(const std::string& key, const std::string& path_or_id);
+
+// A path that exists as it is; otherwise a model's folder in the cache. Nothing is fetched. Throws
+// Error for a path that does not exist.
 std::string local_model(const std::string& path_or_id);
 
 // The same, fetched where the cache lacks it: the whole model, or only what stands beside its
@@ -26,5 +37,7 @@ void fetch_model(const train::Recipe& recipe);
 // cache. Throws Error naming the recipe's section and the folder that was
 // searched.
 void fetch_data(train::Recipe& recipe);
+// The same from what is on this machine: nothing is fetched.
+void use_local_data(train::DatasetEntry& entry);
 
 }  // namespace glmtune::apps

@@ -21,6 +21,7 @@ int run(const PreviewCommand& command) {
   train::RecipeFile file =
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
+  require_path(kModelKey, file.recipe.model.pretrained_model_name_or_path);
   const std::string folder = fetched_tokenizer(file.recipe.model.pretrained_model_name_or_path);
   const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
   train::TrainingData data(folder, config.vocab_size);
@@ -35,6 +36,7 @@ int run(const PreviewCommand& command) {
     tokenizer = text::Tokenizer::load(entry.tokenizer.empty() ? folder : entry.tokenizer);
   data::PreviewOptions options;
   options.packs = command.rows;
+  options.tokens = command.tokens;
   options.color = isatty(STDOUT_FILENO) == 1;
   std::cout << data::preview(*source, tokenizer ? &*tokenizer : nullptr, options);
   return exit_status(ExitCode::kOk);

@@ -25,6 +25,7 @@ int run(const TrainCommand& command) {
   const train::RecipePlan plan = train::plan_recipe(file.recipe, nullptr, launch.world_size, {});
   for (const std::string& conflict : plan.conflicts)
     fail(cat(command.recipe.recipe, ": ", conflict));
+  require_path(kModelKey, file.recipe.model.pretrained_model_name_or_path);
   // Before the signals are handled: Ctrl-C ends a download at once, the next run continues it.
   fetch_data(file.recipe);
   fetch_model(file.recipe);

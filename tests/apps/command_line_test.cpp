@@ -1,67 +1,11 @@
-#include "apps/command_line.h"
-
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <vector>
 
-#include "base/cat.h"
-#include "io/json.h"
+#include "apps/cli_support.h"
 
 namespace glmtune::apps {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Outcome {
-  int status = 0;
-  std::string out, err;
-};
-
-Outcome glmtune(const std::vector<std::string>& words) {
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.status = run_command_line(words);
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-class CommandLine : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / cat("glmtune_cli_", test->name(), "_", ::getpid());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string write(const char* name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-  std::string recipe() const {
-    return write(
-        "r.yaml",
-        cat("recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
-            "model: {pretrained_model_name_or_path: zai-org/GLM-5.2}\n"
-            "dataset:\n"
-            "  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
-            "  path_or_dataset_id: ",
-            write("chat.jsonl", "{}\n"), "\noptimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\n"));
-  }
-
-  fs::path folder_;
-};
 
 TEST_F(CommandLine, InspectOfAStepFolderWithoutAModelSaysHowToGetIt) {
   write("config.yaml", "seed: 1\n");
@@ -104,28 +48,37 @@ TEST_F(CommandLine, UsersErrorsAreOneStatusAndOneLine) {
   const struct {
     std::vector<std::string> words;
     const char* part;
-  } cases[] = {{{"/no/such.yaml"}, "/no/such.yaml: no such file"},
-               {{"check", "/no/such.yaml"}, "no such file"},
-               {{"preview", "/no/such.yaml"}, "no such file"},
-               {{"check"}, "no recipe"},
-               {{"check", "r.yaml", "--world-size", "x"}, "--world-size"},
-               {{"check", "r.yaml", "--world-size", "0"},
-                "--world-size: expected a whole number, 1 to 1048576, found 0"},
-               {{"check", "r.yaml", "--world-size", "9223372036854775807"}, "--world-size"},
-               {{"preview", "r.yaml", "--rows", "-1"},
-                "--rows: expected a whole number, 1 or more, found -1"},
-               {{"verify", "--model", "x", "--reference", "y", "--tolerance", "0"},
-                "--tolerance: expected a number above 0, found 0"},
-               {{"init", "config.json", ""}, "OUT is empty"},
-               {{"verify"}, "--model is required"},
-               {{"verify", "--model", "x", "--reference", "y", "--dtype", "int8"}, "--dtype int8"},
-               {{"verify", "--model", "x", "--reference", "y", "--ep", "2"}, "several ranks"},
-               {{"verify", "--model", "x", "--reference", "y", "--device", "tpu"}, "--device"},
-               {{"inspect", "/no/such"}, "/no/such"},
-               {{"inspect"}, "PATH is required"},
-               {{"init", "/no/config.json", "/tmp/x"}, "/no/config.json"},
-               {{"init", "x"}, "OUT is required"},
-               {{"plan"}, "does not exist yet"}};
+  } cases[] = {
+      {{"/no/such.yaml"}, "/no/such.yaml: no such file"},
+      {{"check", "/no/such.yaml"}, "no such file"},
+      {{"preview", "/no/such.yaml"}, "no such file"},
+      {{"check"}, "no recipe"},
+      {{"check", "r.yaml", "--world-size", "x"}, "--world-size"},
+      {{"check", "r.yaml", "--world-size", "0"},
+       "--world-size: expected a whole number, 1 to 1048576, found 0"},
+      {{"check", "r.yaml", "--world-size", "9223372036854775807"}, "--world-size"},
+      {{"preview", "r.yaml", "--rows", "-1"},
+       "--rows: expected a whole number, 1 or more, found -1"},
+      {{"verify", "--model", "x", "--reference", "y", "--tolerance", "0"},
+       "--tolerance: expected a number above 0, found 0"},
+      {{"init", "config.json", ""}, "OUT is empty"},
+      {{"verify"}, "--model is required"},
+      {{"verify", "--model", "x", "--reference", "y", "--dtype", "int8"}, "--dtype int8"},
+      {{"verify", "--model", "x", "--reference", "y", "--ep", "2"}, "several ranks"},
+      {{"verify", "--model", "x", "--reference", "y", "--device", "tpu"}, "--device"},
+      {{"inspect", "/no/such"}, "/no/such"},
+      {{"inspect"}, "PATH is required"},
+      {{"init", "/no/config.json", "/tmp/x"}, "/no/config.json"},
+      {{"init", "x"}, "OUT is required"},
+      {{"plan"}, "does not exist yet"},
+      {{"checkk", "r.yaml"}, "no command checkk; nearest: check"},
+      {{"train", "r.yaml"}, "training needs no word before the recipe"},
+      {{"check"}, "glmtune check RECIPE.yaml"},
+      {{"check", "r.yaml", "--rows", "3"}, "--rows is an option of `glmtune preview`"},
+      {{"r.yaml", "optimizer.lr=1e-5"}, "settings begin with two dashes: --optimizer.lr=1e-5"},
+      {{"r.yaml", "-optimizer.lr=1e-5"}, "settings begin with two dashes: --optimizer.lr=1e-5"},
+      {{"r.yaml", "other.yaml"}, "two recipes: r.yaml and other.yaml"},
+      {{"r.yaml", "--seed", "1", "stray"}, "argument stray is neither a setting"}};
   for (const auto& c : cases) {
     const Outcome outcome = glmtune(c.words);
     EXPECT_EQ(outcome.status, 1) << c.part;
@@ -133,60 +86,6 @@ TEST_F(CommandLine, UsersErrorsAreOneStatusAndOneLine) {
     EXPECT_TRUE(contains(outcome.err, c.part)) << outcome.err;
     EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   }
-}
-
-TEST_F(CommandLine, CheckPrintsWhatARunWouldNeed) {
-  const Outcome outcome = glmtune({"check", recipe(), "--optimizer.lr=2e-5"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "743,377,019,904 parameters"));
-  EXPECT_TRUE(contains(outcome.out, "optimizer.lr: 2e-05"));
-  EXPECT_TRUE(contains(outcome.out, "dataset: ChatDataset"));
-  EXPECT_TRUE(contains(outcome.out, "everything in this recipe runs"));
-}
-
-TEST_F(CommandLine, CheckOfSizesThatNoMemoryHoldsLeavesTheMemoryOut) {
-  for (const char* setting :
-       {"--packed_sequence.packed_sequence_size=99999999999999", "--model.torch_dtype=float16"}) {
-    const Outcome outcome = glmtune({"check", recipe(), setting});
-    EXPECT_EQ(outcome.status, 0) << setting << outcome.err;
-  }
-  const Outcome none = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=[]"});
-  EXPECT_EQ(none.status, 1);
-  EXPECT_TRUE(contains(none.err, "dataset: no path is given")) << none.err;
-}
-
-TEST_F(CommandLine, CheckPrintsOneJsonObjectOfDottedKeys) {
-  const Outcome outcome = glmtune({"check", recipe(), "--json", "--distributed.ep_size=8"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const io::Value json = io::parse_json(outcome.out, "stdout");
-  EXPECT_EQ(json.find("optimizer.lr")->as_double(), 1e-5);
-  EXPECT_EQ(json.find("distributed.ep_size")->as_int(), 8);
-  EXPECT_EQ(json.find("check.not_runnable")->as_array().at(0).as_string(), "distributed.ep_size 8");
-  EXPECT_EQ(json.find("check.mesh.experts_per_rank")->as_int(), 32);
-}
-
-TEST_F(CommandLine, CheckNamesConflictsOfAGivenWorld) {
-  const Outcome outcome = glmtune({"check", recipe(), "--world-size", "3"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.err, "global_batch_size 32 is no multiple")) << outcome.err;
-}
-
-TEST_F(CommandLine, CheckNamesDataAndModelsThatAreNotThere) {
-  const Outcome data = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=/no/chat.jsonl"});
-  EXPECT_EQ(data.status, 1);
-  EXPECT_TRUE(contains(data.err, "dataset: /no/chat.jsonl: no such file or folder"));
-  const std::string key = "--model.pretrained_model_name_or_path=";
-  const Outcome model = glmtune({"check", recipe(), key + "/no/model"});
-  EXPECT_EQ(model.status, 1);
-  EXPECT_TRUE(
-      contains(model.err, "model.pretrained_model_name_or_path: /no/model: no such folder"));
-  // user_reports 83
-  const Outcome other = glmtune({"check", recipe(), key + "zai-org/GLM-5.3-Flash"});
-  EXPECT_EQ(other.status, 1);
-  EXPECT_TRUE(contains(other.err, "glm5_next"));
-  const Outcome elsewhere = glmtune({"check", recipe(), key + "nobody/nothing"});
-  EXPECT_EQ(elsewhere.status, 0);
-  EXPECT_TRUE(contains(elsewhere.out, "not on this machine"));
 }
 
 TEST_F(CommandLine, DataOfTheHubAreLookedUpInTheLocalCache) {
@@ -210,35 +109,50 @@ TEST_F(CommandLine, ARunRefusesWhatDoesNotRunYet) {
   EXPECT_TRUE(contains(ranks.err, "--nproc-per-node 8: several ranks do not run yet"));
 }
 
-TEST_F(CommandLine, CheckAcceptsEveryPublishedRecipe) {
-  const char* shared = std::getenv("GLMTUNE_SHARED");
-  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
-  int count = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(cat(shared, "/recipes"))) {
-    if (entry.path().extension() != ".yaml") continue;
-    const Outcome outcome = glmtune({"check", entry.path().string(), "--json"});
-    EXPECT_EQ(outcome.status, 0) << entry.path() << outcome.err;
-    const io::Value json = io::parse_json(outcome.out, "stdout");
-    EXPECT_EQ(json.find("check.conflicts")->size(), 0u) << entry.path();
-    EXPECT_GT(json.find("check.not_runnable")->size(), 0u) << entry.path();
-    ++count;
+TEST_F(CommandLine, ASettingWithoutItsValueIsSaidToLackIt) {
+  for (const char* setting : {"--optimizer.lr", "--dataset.split", "--seed"}) {
+    const Outcome outcome = glmtune({"check", recipe(), setting});
+    EXPECT_EQ(outcome.status, 1) << setting;
+    EXPECT_TRUE(contains(outcome.err, cat("argument ", setting, ": a value is missing")))
+        << outcome.err;
   }
-  EXPECT_EQ(count, 11);
 }
 
-// AutoModel's page prints GLM-5.3's recipe without pp_size.
-TEST_F(CommandLine, ThePagesVariantChecksButFailsOn256Ranks) {
-  const char* shared = std::getenv("GLMTUNE_SHARED");
-  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
-  const std::string path = cat(shared, "/recipes/glm_5.3_tulu3_4k_cudnn_100step.yaml");
-  EXPECT_EQ(glmtune({"check", path, "--distributed.pp_size=null"}).status, 0);
-  const Outcome outcome =
-      glmtune({"check", path, "--distributed.pp_size=null", "--world-size=256"});
+TEST_F(CommandLine, AMisspeltSectionIsOneError) {
+  const std::string path = write("misspelt.yaml",
+                                 "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+                                 "model: {pretrained_model_name_or_path: m}\n"
+                                 "dataset: {_target_: nemo_automodel.components.datasets.llm."
+                                 "chat_dataset.ChatDataset, path_or_dataset_id: c.jsonl}\n"
+                                 "optimzer: {_target_: torch.optim.AdamW}\n");
+  const Outcome outcome = glmtune({"check", path});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.err,
-                       "nearest: global_batch_size 1024; or step_scheduler.local_batch_size 1; or "
-                       "distributed.pp_size 4"))
-      << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "unknown key optimzer; nearest: optimizer")) << outcome.err;
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+}
+
+TEST_F(CommandLine, VerifyNamesTheEpsOfTransformersWhereItWouldHelp) {
+  const std::string folder = GLMTUNE_FIXTURES "/golden/packed";
+  const std::vector<std::string> words{"verify", "--model", folder, "--reference",
+                                       folder + "/golden.safetensors"};
+  const Outcome outcome = glmtune(words);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err, "add --latent-norm-eps 1e-6")) << outcome.err;
+  std::vector<std::string> right = words;
+  right.insert(right.end(), {"--latent-norm-eps", "1e-6"});
+  const Outcome agreed = glmtune(right);
+  EXPECT_EQ(agreed.status, 0) << agreed.out;
+  EXPECT_EQ(agreed.err, "");
+}
+
+TEST_F(CommandLine, HelpOffersNothingThatNeverRuns) {
+  const std::string verify = glmtune({"verify", "--help"}).out;
+  for (const char* option : {"--ep", "--cp", "--nproc-per-node"})
+    EXPECT_FALSE(contains(verify, option)) << option;
+  const std::string overview = glmtune({"--help"}).out;
+  for (const char* word : {"--version", "--nproc-per-node", "docs-recipe"})
+    EXPECT_TRUE(contains(overview, word)) << word;
+  EXPECT_LT(glmtune({"docs-recipe", "--help"}).out.size(), 1000u);
 }
 
 TEST_F(CommandLine, DocsRecipePrintsTheDocumentation) {

@@ -1,0 +1,118 @@
+// Whether a recipe that is right runs on this machine.
+#include <filesystem>
+
+#include "apps/check_report.h"
+#include "apps/hub.h"
+#include "base/cat.h"
+#include "base/error.h"
+#include "cuda/device.h"
+#include "io/files.h"
+#include "models/hf_checkpoint.h"
+#include "train/trainer.h"
+
+namespace glmtune::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What plans for several ranks are held against where this machine has no GPU.
+constexpr std::uint64_t kH200Bytes = 150'110'011'392;  // 139.8 GiB, as its driver reports them
+
+// What a run does about an id that is not in the cache.
+std::string fetched_first(const std::string& path_or_id) {
+  std::error_code error;
+  const bool id = !fs::exists(path_or_id, error) && !is_path(path_or_id);
+  const io::HubCache hub = local_hub_cache();
+  return id && !hub.offline ? cat("; a run fetches it from ", hub.endpoint, " first") : "";
+}
+
+// Why a run finds no weights; empty when it finds them.
+std::string missing_weights(const train::Recipe& recipe) {
+  if (recipe.model.from_config) return "";
+  try {
+    models::HfCheckpoint::open(local_model(recipe.model.pretrained_model_name_or_path));
+    return "";
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    return cat(e.what(), fetched_first(recipe.model.pretrained_model_name_or_path));
+  }
+}
+
+class Judge {
+ public:
+  explicit Judge(CheckReport& report) : report_(report), recipe_(report.file.recipe) {}
+
+  void run() {
+    if (const std::string line = train::not_runnable_line(report_.file.checked); !line.empty())
+      reason(line);
+    const std::int64_t asked = report_.world_asked.value_or(1);
+    if (asked > 1) reason(cat(asked, " ranks (--world-size): this version runs one"));
+    const train::RecipePlan one = train::plan_recipe(
+        recipe_, report_.model ? &report_.model->config : nullptr, 1, std::nullopt);
+    const bool alone = asked == 1 && one.conflicts.empty();
+    if (asked == 1)
+      for (const std::string& conflict : one.conflicts)
+        reason(cat("on one rank, and this version runs one: ", conflict));
+    memory(alone ? one : report_.plan);
+    if (const std::string why = missing_weights(recipe_); !why.empty())
+      reason(cat(kModelKey, ": ", why));
+    for (const DataFacts& data : report_.data)
+      if (data.found == kNotHere)
+        reason(cat(data.key, ": ", data.source, ": ", kNotHere, fetched_first(data.source)));
+    report_.unchecked.emplace_back("the values of the weights");
+    if (recipe_.checkpoint.enabled)
+      report_.unchecked.emplace_back("room and earlier checkpoints in checkpoint.checkpoint_dir");
+    if (!report_.steps && recipe_.lr_scheduler && !recipe_.step_scheduler.max_steps)
+      report_.unchecked.emplace_back("lr_scheduler against the number of steps");
+  }
+
+ private:
+  void reason(const std::string& line) { report_.reasons.push_back(line); }
+
+  // One rank of the plan against this machine, or, for several, against a GPU of theirs.
+  void memory(const train::RecipePlan& plan) {
+    const Device device = train::choose_device(nullptr);
+    std::uint64_t available = train::available_memory(device);
+    std::string whose = device == Device::kCuda
+                            ? cat("free on this machine's ", cuda_device_info(0).name)
+                            : "available on this machine (no GPU is used)";
+    if (plan.world_size > 1) {
+      available = device == Device::kCuda ? cuda_device_info(0).total_bytes : kH200Bytes;
+      whose = device == Device::kCuda ? cat("on a ", cuda_device_info(0).name) : "on an H200";
+    }
+    const bool alone = plan.world_size == 1;
+    const RankMemory found =
+        rank_memory(report_, plan, alone ? std::optional(available) : std::nullopt);
+    if (!found.estimate) {
+      report_.unchecked.emplace_back("memory");
+      return;
+    }
+    if (found.row_tokens == 0) report_.unchecked.emplace_back("memory of the activations");
+    const train::MemoryEstimate& e = *found.estimate;
+    const std::uint64_t state = e.weights + e.gradients + e.optimizer;
+    const std::uint64_t needed = found.row_tokens == 0 ? state : e.total();
+    if (needed <= available) return;
+    std::string text =
+        cat("memory: ", io::human_bytes(needed), alone ? " needed" : " needed on each rank", ", ",
+            io::human_bytes(available), " ", whose,
+            "; weights, gradients and optimizer state alone take ", io::human_bytes(state));
+    if (!alone) text += "; more ranks, or a smaller model, would do";
+    if (alone && !found.advice.empty()) text += cat("; needs less: ", found.advice);
+    if (alone && found.advice.find("fits") == std::string::npos)
+      text +=
+          "; none of this fits: only a smaller model does, or several ranks, which do not run yet";
+    reason(text);
+  }
+
+  CheckReport& report_;
+  const train::Recipe& recipe_;
+};
+
+}  // namespace
+
+void judge(CheckReport& report) {
+  Judge(report).run();
+}
+
+}  // namespace glmtune::apps

@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "apps/cli_support.h"
+#include "io/json.h"
+
+namespace glmtune::apps {
+namespace {
+
+const std::string kModel = "--model.pretrained_model_name_or_path=";
+
+class Check : public CommandLine {
+ protected:
+  // A checkpoint of random weights, tokenizer included.
+  std::string tiny() const {
+    const std::string folder = (folder_ / "tiny").string();
+    EXPECT_EQ(glmtune({"init", GLMTUNE_SOURCE "/examples/tiny/config.json", folder}).status, 0);
+    return folder;
+  }
+};
+
+TEST_F(Check, PrintsWhatARunWouldNeed) {
+  const Outcome outcome = glmtune({"check", recipe(), "--optimizer.lr=2e-5"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "743,377,019,904 parameters"));
+  EXPECT_TRUE(contains(outcome.out, "optimizer.lr: 2e-05"));
+  EXPECT_TRUE(contains(outcome.out, "dataset: ChatDataset"));
+  EXPECT_TRUE(contains(outcome.out, "all 1 rows read"));
+  EXPECT_TRUE(contains(outcome.out, "not runnable here:\n  - memory: "));
+}
+
+TEST_F(Check, OfSizesThatNoMemoryHoldsLeavesTheMemoryOut) {
+  for (const char* setting :
+       {"--packed_sequence.packed_sequence_size=99999999999999", "--model.torch_dtype=float16"}) {
+    const Outcome outcome = glmtune({"check", recipe(), setting});
+    EXPECT_EQ(outcome.status, 0) << setting << outcome.err;
+  }
+  const Outcome none = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=[]"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "dataset: no path is given")) << none.err;
+}
+
+TEST_F(Check, PrintsOneJsonObjectOfDottedKeys) {
+  const Outcome outcome = glmtune({"check", recipe(), "--json", "--distributed.ep_size=8"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const io::Value json = io::parse_json(outcome.out, "stdout");
+  EXPECT_EQ(json.find("optimizer.lr")->as_double(), 1e-5);
+  EXPECT_EQ(json.find("distributed.ep_size")->as_int(), 8);
+  EXPECT_EQ(json.find("check.not_runnable")->as_array().at(0).as_string(), "distributed.ep_size 8");
+  EXPECT_EQ(json.find("check.mesh.experts_per_rank")->as_int(), 32);
+}
+
+TEST_F(Check, NamesConflictsOfAGivenWorld) {
+  const Outcome outcome = glmtune({"check", recipe(), "--world-size", "3"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err, "global_batch_size 32 is no multiple")) << outcome.err;
+}
+
+TEST_F(Check, NamesDataAndModelsThatAreNotThere) {
+  const Outcome data = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=/no/chat.jsonl"});
+  EXPECT_EQ(data.status, 1);
+  EXPECT_TRUE(contains(data.err, "dataset: /no/chat.jsonl: no such file or folder"));
+  const std::string key = "--model.pretrained_model_name_or_path=";
+  const Outcome model = glmtune({"check", recipe(), key + "/no/model"});
+  EXPECT_EQ(model.status, 1);
+  EXPECT_TRUE(contains(model.err,
+                       "model.pretrained_model_name_or_path: /no/model: no such file or folder"));
+  // user_reports 83
+  const Outcome other = glmtune({"check", recipe(), key + "zai-org/GLM-5.3-Flash"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "glm5_next"));
+  const Outcome elsewhere = glmtune({"check", recipe(), key + "nobody/nothing"});
+  EXPECT_EQ(elsewhere.status, 0);
+  EXPECT_TRUE(contains(elsewhere.out, "not on this machine"));
+}
+
+TEST_F(Check, AcceptsEveryPublishedRecipe) {
+  const char* shared = std::getenv("GLMTUNE_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  int count = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(cat(shared, "/recipes"))) {
+    if (entry.path().extension() != ".yaml") continue;
+    const Outcome outcome = glmtune({"check", entry.path().string(), "--json"});
+    EXPECT_EQ(outcome.status, 0) << entry.path() << outcome.err;
+    const io::Value json = io::parse_json(outcome.out, "stdout");
+    EXPECT_EQ(json.find("check.conflicts")->size(), 0u) << entry.path();
+    EXPECT_GT(json.find("check.not_runnable")->size(), 0u) << entry.path();
+    EXPECT_FALSE(json.find("check.runnable")->as_bool()) << entry.path();
+    ++count;
+  }
+  EXPECT_EQ(count, 11);
+}
+
+TEST_F(Check, ThePagesVariantChecksButFailsOn256Ranks) {
+  const char* shared = std::getenv("GLMTUNE_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "GLMTUNE_SHARED is not set";
+  const std::string path = cat(shared, "/recipes/glm_5.3_tulu3_4k_cudnn_100step.yaml");
+  EXPECT_EQ(glmtune({"check", path, "--distributed.pp_size=null"}).status, 0);
+  const Outcome outcome =
+      glmtune({"check", path, "--distributed.pp_size=null", "--world-size=256"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err,
+                       "nearest: global_batch_size 1024; or step_scheduler.local_batch_size 1; or "
+                       "distributed.pp_size 4"))
+      << outcome.err;
+}
+
+TEST_F(Check, ARecipeThatRunsHereIsSaidTo) {
+  const Outcome outcome =
+      glmtune({"check", recipe(), cat(kModel, tiny()), "--step_scheduler.max_steps=3"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.ends_with("\nruns here\n")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "not checked: the values of the weights"));
+  EXPECT_TRUE(contains(outcome.out, "1 samples of ")) << outcome.out;
+}
+
+TEST_F(Check, ReasonsAgainstARunAreNamedInTextAndJson) {
+  const std::string key = cat(kModel, "zai-org/GLM-5.2");
+  const Outcome text = glmtune({"check", recipe(), key, "--world-size", "1"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_TRUE(contains(text.out, "not runnable here:")) << text.out;
+  EXPECT_TRUE(contains(text.out, "only a smaller model does, or several ranks")) << text.out;
+  EXPECT_TRUE(contains(text.out, "neither a folder here nor in the hub cache")) << text.out;
+  EXPECT_FALSE(contains(text.out, "\nruns here"));
+
+  const Outcome several =
+      glmtune({"check", recipe(), cat(kModel, tiny()), "--world-size", "4", "--json"});
+  EXPECT_EQ(several.status, 0);
+  const io::Value json = io::parse_json(several.out, "stdout");
+  EXPECT_FALSE(json.find("check.runnable")->as_bool());
+  ASSERT_EQ(json.find("check.reasons")->size(), 1u) << several.out;
+  EXPECT_TRUE(contains(json.find("check.reasons")->as_array()[0].as_string(), "4 ranks"));
+  EXPECT_GT(json.find("check.unchecked")->size(), 0u);
+  EXPECT_EQ(json.find("check.rows")->as_array()[0].find("rows")->as_int(), 1);
+}
+
+TEST_F(Check, BadRowsAreErrorsWithFileAndLine) {
+  std::string rows;
+  for (int i = 0; i < 3; ++i) rows += kChat;
+  const std::string bad = write("bad.jsonl", rows + "{\"text\": \"no chat\"}\n" + kChat);
+  const std::string path = cat("--dataset.path_or_dataset_id=", bad);
+  // With a tokenizer and, of a model that is not here, without.
+  for (const std::string& model : {tiny(), std::string("zai-org/GLM-5.2")}) {
+    const Outcome outcome = glmtune({"check", recipe(), path, cat(kModel, model)});
+    EXPECT_EQ(outcome.status, 1) << model;
+    EXPECT_TRUE(contains(outcome.err, cat("dataset: ", bad, ":4: neither messages nor")))
+        << outcome.err;
+    const Outcome skipped =
+        glmtune({"check", recipe(), path, cat(kModel, model), "--dataset.skip_invalid_samples"});
+    EXPECT_EQ(skipped.status, 0) << skipped.err;
+  }
+}
+
+TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
+  const std::string warmup = "--lr_scheduler.lr_warmup_steps=10";
+  const Outcome written = glmtune({"check", recipe(), "--step_scheduler.max_steps=2", warmup});
+  EXPECT_EQ(written.status, 1);
+  EXPECT_TRUE(contains(written.err, "lr_warmup_steps: 10 leaves none of the run's 2 steps"))
+      << written.err;
+  // One row, two epochs: only the data tell.
+  const Outcome counted =
+      glmtune({"check", recipe(), cat(kModel, tiny()), "--step_scheduler.global_batch_size=1",
+               "--step_scheduler.num_epochs=2", warmup});
+  EXPECT_EQ(counted.status, 1);
+  EXPECT_TRUE(contains(counted.err, "leaves none of the run's 2 steps")) << counted.err;
+}
+
+TEST_F(Check, PathsAreToldFromHubIds) {
+  fs::create_directories(folder_ / "models");
+  const fs::path here = fs::current_path();
+  fs::current_path(folder_);
+  const Outcome model = glmtune({"check", recipe(), cat(kModel, "models/nope")});
+  const Outcome data =
+      glmtune({"preview", recipe(), cat(kModel, tiny()), "--dataset.path_or_dataset_id=no.jsonl"});
+  fs::current_path(here);
+  EXPECT_EQ(model.status, 1);
+  EXPECT_TRUE(contains(model.err, "models/nope: no such file or folder (relative to the working"))
+      << model.err;
+  EXPECT_EQ(data.status, 1);
+  EXPECT_TRUE(contains(data.err, "dataset: no.jsonl: no such file or folder")) << data.err;
+  EXPECT_FALSE(contains(data.err, "hf download")) << data.err;
+}
+
+}  // namespace
+}  // namespace glmtune::apps
