@@ -101,7 +101,8 @@ PackCache::PackCache(const std::string& folder, const std::string& key)
 
 PackedContents PackCache::get(const std::function<PackedContents()>& make) const {
   if (auto found = read()) return std::move(*found);
-  const io::FileLock lock(path_ + ".lock", io::FileLock::Wait::kYes);  // without one both make the same file
+  const io::FileLock lock(path_ + ".lock",
+                          io::FileLock::Wait::kYes);  // without one both make the same file
   // Whoever held the lock before may have made it meanwhile.
   if (auto found = read()) return std::move(*found);
   PackedContents made = make();

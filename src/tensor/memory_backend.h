@@ -22,7 +22,7 @@ void* make_event();  // never recorded: reached
 void release_event(void* event) noexcept;
 void record(void* event, void* stream);
 bool reached(void* event);
-void wait(void* event);  // the thread sleeps meanwhile
+void wait(void* event);                              // the thread sleeps meanwhile
 double seconds_between(void* earlier, void* later);  // both recorded and reached
 
 }  // namespace glmtune::cuda_memory
