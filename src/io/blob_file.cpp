@@ -24,7 +24,7 @@ BlobFile::BlobFile(std::string blob, const HubFileHead& head, Shared& shared)
   if (::fstat(fd_, &info) == 0) size_ = static_cast<std::uint64_t>(info.st_size);
   shared_.bytes += static_cast<std::int64_t>(size_);
   if (size_ > head_.size) {
-    begin(0);  // of another file, or nobody says how long it is
+    BlobFile::begin(0);  // of another file, or nobody says how long it is
   } else if (head_.is_sha256()) {
     try {
       hash_what_is_there();
