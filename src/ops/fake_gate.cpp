@@ -12,29 +12,10 @@ namespace {
 template <class W>
 void choose(const FakeGate& op) {
   const FakeChoice choice = fake_choice(op);
-  const std::int64_t K = choice.chosen;
 #pragma omp parallel for
-  for (std::int64_t t = 0; t < op.weights.size(0); ++t) {
-    auto* ids = op.expert_ids.as<std::int32_t>() + t * op.expert_ids.stride(0);
-    W* weights = op.weights.as<W>() + t * op.weights.stride(0);
-    if (op.noise == 0) {
-      for (std::int64_t j = 0; j < K; ++j) {
-        ids[j] = static_cast<std::int32_t>((t * K + j) % op.experts);
-        weights[j] = W(1) / static_cast<W>(K);
-      }
-      continue;
-    }
-    std::int64_t score = 0, last = -1, sum = 0;
-    for (std::int64_t j = 0; j < K; ++j) {
-      last = choice.next(t, score, last);
-      ids[j] = static_cast<std::int32_t>(last);
-      sum += choice.weight(t, j);
-    }
-    for (std::int64_t j = 0; j < K; ++j)
-      weights[j] = static_cast<W>((1 - op.noise) / static_cast<double>(K) +
-                                  op.noise * static_cast<double>(choice.weight(t, j)) /
-                                      static_cast<double>(sum));
-  }
+  for (std::int64_t t = 0; t < op.weights.size(0); ++t)
+    choice.fill(t, op.noise, op.expert_ids.as<std::int32_t>() + t * op.expert_ids.stride(0),
+                op.weights.as<W>() + t * op.weights.stride(0));
 }
 
 }  // namespace

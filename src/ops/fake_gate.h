@@ -55,6 +55,28 @@ struct FakeChoice {
     const Philox v = philox(seed + 1, static_cast<std::uint64_t>(j), static_cast<std::uint64_t>(t));
     return static_cast<std::int64_t>(v.word[0] >> 8) + 1;
   }
+  // Token t's row of expert_ids and weights.
+  template <class W>
+  GLMTUNE_HOST_DEVICE void fill(std::int64_t t, double noise, std::int32_t* ids, W* weights) const {
+    const std::int64_t K = chosen;
+    if (noise == 0) {
+      for (std::int64_t j = 0; j < K; ++j) {
+        ids[j] = static_cast<std::int32_t>((t * K + j) % experts);
+        weights[j] = W(1) / static_cast<W>(K);
+      }
+      return;
+    }
+    std::int64_t last_score = 0, last = -1, sum = 0;
+    for (std::int64_t j = 0; j < K; ++j) {
+      last = next(t, last_score, last);
+      ids[j] = static_cast<std::int32_t>(last);
+      sum += weight(t, j);
+    }
+    for (std::int64_t j = 0; j < K; ++j)
+      weights[j] =
+          static_cast<W>((1 - noise) / static_cast<double>(K) +
+                         noise * static_cast<double>(weight(t, j)) / static_cast<double>(sum));
+  }
 };
 FakeChoice fake_choice(const FakeGate& op);
 
