@@ -129,7 +129,8 @@ def main():
             runs, several = case_map(mapping)
         out.append(table("CaseRange", name, [hexes(r[:2]) + [str(r[2]), str(r[3])] for r in runs]))
         if several:
-            out.append(table("CaseSeveral", name + "Several", map(hexes, several)))
+            rows = [[h[0], "{" + h[1], h[2], h[3] + "}"] for h in map(hexes, several)]
+            out.append(table("CaseSeveral", name + "Several", rows))
     hidden = ranges([c for c in range(0x110000) if not chr(c).isprintable()])
     out.append(table("CodeRange", "NotPrintable", map(hexes, hidden)))
     cased = ranges([c for c in CODES if chr(c).isupper() or chr(c).islower() or chr(c).istitle()])
