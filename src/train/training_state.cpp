@@ -90,6 +90,7 @@ Checksums save_state(const std::string& folder, const TrainingPosition& position
                      const models::ByteCount& progress) {
   const auto tensors = state_tensors(model, optimizer);
   std::vector<io::TensorInfo> infos;
+  infos.reserve(tensors.size());
   for (const auto& [name, t] : tensors)
     infos.push_back({.name = name, .dtype = t.dtype, .shape = shape_of(t)});
   io::SafetensorsWriter writer(tensors_path(folder), std::move(infos),
