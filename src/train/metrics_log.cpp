@@ -8,10 +8,10 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "train/log_rewind.h"
 
 namespace glmtune::train {
 namespace {
@@ -40,45 +40,6 @@ std::string memory_text(double gib) {
 
 std::string validation_file(const std::string& name) {
   return name == "default" ? "validation.jsonl" : "validation_" + name + ".jsonl";
-}
-
-// The complete lines of an earlier run whose step is before `step`; what is no such line, such as a
-// torn last one, is left out.
-std::string lines_before(const std::string& path, std::int64_t step) {
-  std::ifstream in(path, std::ios::binary);
-  std::string kept, line;
-  while (std::getline(in, line)) {
-    if (in.eof()) break;  // no newline: torn
-    try {
-      const io::Value record = io::parse_json(line, path);
-      const io::Value* found = record.is_object() ? record.find("step") : nullptr;
-      if (found != nullptr && found->is_int() && found->as_int() < step) kept += line + "\n";
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  return kept;
-}
-
-void cut_to_step(const std::string& path, std::int64_t step) {
-  if (!std::filesystem::exists(path)) return;
-  if (!std::filesystem::is_regular_file(path))
-    fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
-  const std::string kept = lines_before(path, step);
-  const std::string beside = path + ".tmp";
-  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-  out << kept;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(beside, path, error);
-  if (!out || error) fail_machine(cat(path, ": cannot be rewritten on resume: ", error.message()));
-}
-
-bool ends_inside_a_line(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in || in.tellg() <= 0 || !std::filesystem::is_regular_file(path)) return false;
-  in.seekg(-1, std::ios::end);
-  return in.get() != '\n';
 }
 
 }  // namespace
@@ -144,8 +105,7 @@ std::string console_line(const ValidationMetrics& m) {
              m.num_label_tokens);
 }
 
-MetricsLog::MetricsLog(std::string folder, std::optional<std::int64_t> resume_step)
-    : folder_(std::move(folder)), resume_step_(resume_step) {
+MetricsLog::MetricsLog(std::string folder, std::int64_t first_step) : folder_(std::move(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error)
@@ -154,6 +114,7 @@ MetricsLog::MetricsLog(std::string folder, std::optional<std::int64_t> resume_st
   if (::access(folder_.c_str(), W_OK | X_OK) != 0)
     fail(cat("checkpoint.checkpoint_dir: ", folder_, ": cannot be written: ", std::strerror(errno),
              "; choose a folder that can be written"));
+  rewind_logs(folder_, first_step);
 }
 
 MetricsLog::~MetricsLog() {
@@ -165,11 +126,8 @@ void MetricsLog::append(const std::string& name, const std::string& line) {
   const std::string path = (std::filesystem::path(folder_) / name).string();
   std::FILE*& file = files_[name];
   if (file == nullptr) {
-    if (resume_step_) cut_to_step(path, *resume_step_);
-    const bool torn = ends_inside_a_line(path);
     file = std::fopen(path.c_str(), "ab");
     if (file == nullptr) fail_machine(cat(path, ": cannot be opened: ", std::strerror(errno)));
-    if (torn) std::fputc('\n', file);
   }
   const std::string text = line + "\n";
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();

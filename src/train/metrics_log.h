@@ -55,10 +55,10 @@ std::string timestamp_now();
 
 class MetricsLog {
  public:
-  // Appends to the files in `folder`, which is made where it is missing; one rank writes. A last
-  // line that a crash cut short is finished by a newline first. resume_step: lines of this step and
-  // later ones, which an interrupted run wrote and the resumed one writes again, are removed.
-  explicit MetricsLog(std::string folder, std::optional<std::int64_t> resume_step = std::nullopt);
+  // Appends to the files in `folder`, which is made where it is missing; one rank writes. Lines
+  // that are not of steps before first_step, where the run begins, are moved out of the way first
+  // (log_rewind.h).
+  MetricsLog(std::string folder, std::int64_t first_step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
@@ -70,7 +70,6 @@ class MetricsLog {
   void append(const std::string& file, const std::string& line);
 
   std::string folder_;
-  std::optional<std::int64_t> resume_step_;
   std::map<std::string, std::FILE*> files_;
 };
 

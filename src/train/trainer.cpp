@@ -60,9 +60,8 @@ class Run {
                    " steps are done; raise step_scheduler.max_steps or num_epochs to go on"));
       return ExitCode::kOk;
     }
-    metrics_ = std::make_unique<MetricsLog>(folder_.root(),
-                                            resumed_ ? std::optional(at_.next_step) : std::nullopt);
     if (total == 0) return load_and_save();
+    metrics_ = std::make_unique<MetricsLog>(folder_.root(), at_.next_step);
     reserve_memory();
     return train();
   }

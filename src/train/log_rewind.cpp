@@ -1,0 +1,100 @@
+#include "train/log_rewind.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "train/log.h"
+
+namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kSuperseded = ".superseded";
+
+bool is_log(std::string_view name) {
+  return name == "training.jsonl" || (name.starts_with("validation") && name.ends_with(".jsonl"));
+}
+
+// What a killed process left of the files it was replacing; the process id in such a name may be
+// this one's.
+bool is_leftover(std::string_view name) {
+  const std::size_t mark = name.find(".tmp-");
+  if (!name.starts_with('.') || mark == std::string_view::npos) return false;
+  std::string_view file = name.substr(1, mark - 1);
+  if (file.ends_with(kSuperseded)) file.remove_suffix(std::string_view(kSuperseded).size());
+  return is_log(file);
+}
+
+bool is_before(const std::string& line, std::int64_t step) {
+  try {
+    const io::Value record = io::parse_json(line, "log");
+    const io::Value* found = record.is_object() ? record.find("step") : nullptr;
+    return found != nullptr && found->is_int() && found->as_int() < step;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+struct Lines {
+  std::string kept, moved;
+  std::int64_t moved_count = 0;
+};
+
+Lines sorted_out(const std::string& text, std::int64_t first_step) {
+  Lines lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    const bool whole = end != std::string::npos;  // else a crash cut it short
+    const std::string line = text.substr(begin, whole ? end - begin : end);
+    begin += line.size() + 1;
+    if (whole && is_before(line, first_step)) {
+      lines.kept += line + "\n";
+    } else {
+      lines.moved += line + "\n";
+      ++lines.moved_count;
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::int64_t rewind_log(const std::string& path, std::int64_t first_step) {
+  if (!fs::exists(path)) return 0;
+  if (!fs::is_regular_file(path))
+    fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
+  const Lines lines = sorted_out(io::read_file(path), first_step);
+  if (lines.moved_count == 0) return 0;
+  const std::string superseded = path + kSuperseded;
+  const std::string older = fs::exists(superseded) ? io::read_file(superseded) : "";
+  // A process that was killed between the two writes has moved them already.
+  if (!older.ends_with(lines.moved)) io::write_file(superseded, older + lines.moved);
+  io::write_file(path, lines.kept);
+  return lines.moved_count;
+}
+
+void rewind_logs(const std::string& folder, std::int64_t first_step) {
+  std::vector<fs::path> logs, leftovers;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (is_log(name)) logs.push_back(entry.path());
+    if (is_leftover(name)) leftovers.push_back(entry.path());
+  }
+  if (error) fail(cat(folder, ": cannot be listed: ", error.message()));
+  for (const fs::path& path : leftovers) fs::remove(path, error);
+  std::sort(logs.begin(), logs.end());
+  for (const fs::path& path : logs)
+    if (const std::int64_t moved = rewind_log(path.string(), first_step); moved > 0)
+      log_info(cat(path.string(), ": ", moved, moved == 1 ? " line" : " lines",
+                   " of an earlier start, not of a step before ", first_step, ", moved to ",
+                   path.filename().string(), kSuperseded));
+}
+
+}  // namespace glmtune::train
