@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "nn/dsa_indexer.h"
 #include "nn/packed_row.h"
@@ -60,5 +61,12 @@ class CausalLm {
   virtual void run(Context& ctx, const nn::PackedRow& row, Tensor loss_sum,
                    const PassOptions& options, const Probe* probe) const = 0;
 };
+
+// The parameters as a list, in the order of visit_parameters.
+inline std::vector<nn::Parameter*> parameters_of(CausalLm& model) {
+  std::vector<nn::Parameter*> list;
+  model.visit_parameters([&](nn::Parameter& p) { list.push_back(&p); });
+  return list;
+}
 
 }  // namespace glmtune::models

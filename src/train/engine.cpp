@@ -41,9 +41,7 @@ void Engine::synchronize() {
 }
 
 void Engine::load(const models::HfCheckpoint& checkpoint, const models::ByteCount& progress) {
-  std::vector<nn::Parameter*> parameters;
-  model_->visit_parameters([&](nn::Parameter& p) { parameters.push_back(&p); });
-  checkpoint.load(parameters, ctx_.stream, progress);
+  checkpoint.load(models::parameters_of(*model_), ctx_.stream, progress);
 }
 
 nn::RowLayout Engine::lay_out(const RowInput& row) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 
 #include "base/cat.h"
 #include "io/files.h"
@@ -135,6 +136,12 @@ void ByteProgress::update(std::uint64_t done, std::uint64_t total, Clock::time_p
 
 void ByteProgress::update(std::uint64_t done, std::uint64_t total) {
   update(done, total, Clock::now(), log_info);
+}
+
+std::function<void(std::uint64_t done, std::uint64_t total)> byte_progress(const char* what,
+                                                                           bool terminal) {
+  return [progress = std::make_shared<ByteProgress>(what, terminal)](
+             std::uint64_t done, std::uint64_t total) { progress->update(done, total); };
 }
 
 }  // namespace glmtune::train

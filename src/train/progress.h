@@ -71,6 +71,10 @@ class ByteProgress {
   Clock::time_point said_;
 };
 
+// A ByteProgress as a function that keeps it alive.
+std::function<void(std::uint64_t done, std::uint64_t total)> byte_progress(const char* what,
+                                                                           bool terminal);
+
 // Columns of the terminal on standard output; 80 when it does not say.
 int terminal_width();
 

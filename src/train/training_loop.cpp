@@ -70,7 +70,7 @@ class Loop {
       if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;
       std::vector<ValidationResult> validation;
       if (validates) validation = validate();
-      if (saves) p_.save(at_, last_.epoch, last_, validation, p_.scheduler.is_last(step));
+      if (saves) p_.save(last_.epoch, last_, validation, p_.scheduler.is_last(step));
       if (stop && !ends) return ExitCode::kPreempted;
       if (validates || saves) start_clock();  // neither is part of a step's time
     }

@@ -67,9 +67,10 @@ struct LoopParts {
   std::function<void(const std::string&)> on_message;  // warnings for a person
   // FLOPs of a pack, honest and by AutoModel's formula, on another thread; may be empty.
   std::function<std::pair<double, double>(const data::Pack&)> count_flops;
-  // Writes a checkpoint after step `position.next_step - 1`; is_last: nothing follows.
-  std::function<void(const TrainingPosition&, std::int64_t epoch, const StepResult&,
-                     const std::vector<ValidationResult>&, bool is_last)>
+  // Writes a checkpoint of the loop's position, after step `next_step - 1`; is_last: nothing
+  // follows.
+  std::function<void(std::int64_t epoch, const StepResult&, const std::vector<ValidationResult>&,
+                     bool is_last)>
       save;
   // For tests: a step's numbers count as arrived only once they are waited for, as on a busy GPU.
   bool numbers_come_late = false;

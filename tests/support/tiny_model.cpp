@@ -75,8 +75,7 @@ Tensor host_numbers(const nn::RowLayout& layout, OwnedTensor& memory) {
 }
 
 void copy_parameters(models::CausalLm& to, models::CausalLm& from) {
-  std::vector<nn::Parameter*> sources;
-  from.visit_parameters([&](nn::Parameter& p) { sources.push_back(&p); });
+  const std::vector<nn::Parameter*> sources = models::parameters_of(from);
   std::size_t i = 0;
   to.visit_parameters([&](nn::Parameter& p) {
     const Tensor src = sources[i++]->value;

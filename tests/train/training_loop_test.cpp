@@ -101,8 +101,8 @@ struct Training {
                   .on_validation = [](const ValidationResult&) {},
                   .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
                   .count_flops = {},
-                  .save = [](const TrainingPosition&, std::int64_t, const StepResult&,
-                             const std::vector<ValidationResult>&, bool) {},
+                  .save = [](std::int64_t, const StepResult&, const std::vector<ValidationResult>&,
+                             bool) {},
                   .numbers_come_late = late},
                  position);
     engine.model().visit_parameters([&](nn::Parameter& p) {

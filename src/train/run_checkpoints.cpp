@@ -1,0 +1,197 @@
+#include "train/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "train/disk_space.h"
+#include "train/log.h"
+#include "train/memory_estimate.h"
+#include "train/progress.h"
+#include "train/resume.h"
+
+namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The Hugging Face folder of a step folder.
+constexpr const char* kExport = "model/consolidated";
+
+std::string losses_json(const StepResult& step, const std::vector<ValidationResult>& validation) {
+  // JSON has no NaN.
+  const auto number = [](double x) { return std::isfinite(x) ? io::Value(x) : io::Value(); };
+  io::Value losses(io::Value::Object{{"train_loss", step.loss ? number(*step.loss) : io::Value()}});
+  for (const ValidationResult& v : validation)
+    losses.set(v.name == "default" ? "val_loss" : cat("val_loss_", v.name), number(v.loss));
+  return io::to_json(losses, {.indent = 2}) + "\n";
+}
+
+// Notes in `position` the validation loss that decides, when it is the lowest so far.
+bool is_lowest(const std::vector<ValidationResult>& validation, const std::string& best_metric_key,
+               TrainingPosition& position) {
+  bool lowest = false;
+  for (const ValidationResult& v : validation) {
+    if (v.name != best_metric_key || !std::isfinite(v.loss)) continue;
+    if (position.has_val_loss && v.loss >= position.lowest_val_loss) continue;
+    position.has_val_loss = lowest = true;
+    position.lowest_val_loss = v.loss;
+  }
+  return lowest;
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const Recipe& recipe, const RunModel& model,
+                               const std::string& data_fingerprint, bool terminal)
+    : recipe_(recipe),
+      model_(model),
+      terminal_(terminal),
+      folder_(recipe.checkpoint.checkpoint_dir) {
+  at_.next_step = recipe.step_scheduler.start_step;
+  at_.cursor.epoch = recipe.step_scheduler.start_epoch;
+  at_.seed = recipe.seed;
+  at_.data_fingerprint = data_fingerprint;
+  at_.settings = recipe.settings;
+}
+
+// A folder of another run is refused; restore_from insists on what it names.
+std::vector<StepFolder> RunCheckpoints::own(const std::vector<StepFolder>& candidates) const {
+  if (!recipe_.checkpoint.restore_from.empty()) return candidates;
+  return of_this_run(candidates, at_, folder_.root());
+}
+
+void RunCheckpoints::find() {
+  if (!recipe_.checkpoint.enabled) return;
+  for (const std::string& path : folder_.remove_leftovers())
+    log_info(cat("removed what an interrupted run left: ", path));
+  candidates_ = own(folder_.candidates(recipe_.checkpoint.restore_from));
+}
+
+void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
+  if (!recipe_.checkpoint.enabled) return;
+  const MemoryEstimate e =
+      estimate_memory(model_.config, recipe_, model_.dtype, SampleRow(1, 1), {}, Device::kCpu);
+  const std::uint64_t stored = model_.checkpoint ? model_.checkpoint->files().data_bytes() : 0;
+  const CheckpointSizes sizes{.state = e.weights + e.optimizer,
+                              .model = model_.checkpoint && model_.checkpoint->quantized()
+                                           ? 2 * stored  // FP8 becomes BF16
+                                           : stored};
+  const std::string warning = check_disk_space(
+      folder_.root(),
+      disk_need(recipe_.checkpoint, scheduler,
+                candidates_.empty() ? at_.next_step : candidates_.front().step + 1, sizes),
+      io::free_bytes(folder_.root()));
+  if (!warning.empty()) log_warning(warning);
+}
+
+void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
+  void* stream = engine.context().stream;
+  at_.model_signature = model_signature(engine.model(), stream);
+  if (!recipe_.checkpoint.enabled) return;
+  const std::string& from = recipe_.checkpoint.restore_from;
+  candidates_ = own(candidates_);
+  std::string note;
+  const auto found = folder_.first_whole(candidates_, from, &note);
+  if (!found && !candidates_.empty() && from.empty())
+    fail(cat("checkpoint.checkpoint_dir: no checkpoint in ", folder_.root(), " is whole: ", note,
+             "; name another folder, or remove them to start from the base model"));
+  if (!note.empty()) log_warning(note);
+  if (!found) return;
+  const TrainingPosition saved = read_position(found->path);
+  if (const std::string mismatch = difference(saved, at_); !mismatch.empty())
+    log_warning(
+        cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
+  load_state(found->path, engine.model(), optimizer, stream,
+             byte_progress("Loading the checkpoint", terminal_));
+  // What is saved from here on belongs to this run's data, model and seed.
+  at_.next_step = saved.next_step;
+  at_.updates = saved.updates;
+  at_.cursor = saved.cursor;
+  at_.lowest_val_loss = saved.lowest_val_loss;
+  at_.has_val_loss = saved.has_val_loss;
+  resumed_ = true;
+  resumed_epoch_ = found->epoch;
+  log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
+               at_.cursor.epoch));
+  if (const std::string changed = changed_settings(saved, at_); !changed.empty())
+    log_info(cat("settings that are not the checkpoint's: ", changed));
+}
+
+void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const {
+  if (!recipe_.checkpoint.enabled) return;
+  for (const StepFolder& f : folder_.occupied())
+    if (f.step >= at_.next_step && f.step < scheduler.total_steps() &&
+        scheduler.saves_checkpoint(f.step) && scheduler.epoch_of(f.step) == f.epoch)
+      fail(cat(f.path, " exists, and this run would save step ", f.step, " there; name another ",
+               "checkpoint.checkpoint_dir (checkpoint.restore_from may name a checkpoint outside ",
+               "of it), or remove it"));
+}
+
+bool RunCheckpoints::exports(bool is_last) const {
+  const SaveConsolidated when = recipe_.checkpoint.save_consolidated;
+  return model_.checkpoint &&
+         (when == SaveConsolidated::kEvery || (when == SaveConsolidated::kFinal && is_last));
+}
+
+models::SaveReport RunCheckpoints::export_model(Engine& engine, const std::string& folder) const {
+  fs::create_directories(fs::path(folder).parent_path());
+  return model_.checkpoint->save(folder, models::parameters_of(engine.model()),
+                                 {.dtype = {},
+                                  .stream = engine.context().stream,
+                                  .progress = byte_progress("Saving the model", terminal_)});
+}
+
+void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epoch,
+                          const StepResult& step, const std::vector<ValidationResult>& validation,
+                          bool is_last) {
+  const CheckpointSettings& settings = recipe_.checkpoint;
+  if (!settings.enabled) return;
+  TrainingPosition position = at_;
+  const bool lowest = is_lowest(validation, settings.best_metric_key, position);
+  const bool consolidated = exports(is_last);
+  models::SaveReport report;
+  const StepFolder saved = folder_.save(
+      epoch, std::max<std::int64_t>(0, position.next_step - 1), [&](const std::string& folder) {
+        io::write_file(folder + "/config.yaml", recipe_.yaml);
+        io::write_file(folder + "/losses.json", losses_json(step, validation));
+        if (consolidated) report = export_model(engine, cat(folder, "/", kExport));
+        Checksums sums =
+            save_state(folder, position, engine.model(), optimizer, engine.context().stream,
+                       byte_progress("Saving the training state", terminal_));
+        for (std::size_t i = 0; i < report.weight_files.size(); ++i)
+          sums[cat(kExport, "/", report.weight_files[i])] = report.checksums[i];
+        return sums;
+      });
+  at_.has_val_loss = position.has_val_loss;
+  at_.lowest_val_loss = position.lowest_val_loss;
+  if (lowest) folder_.point("LOWEST_VAL", saved);
+  log_info(cat("checkpoint: ", saved.path));
+  for (const std::string& change : report.changes) log_info(cat("export: ", change));
+  if (consolidated)
+    log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
+                 io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
+  if (settings.max_recent_checkpoints)
+    for (const std::string& path :
+         folder_.retain(*settings.max_recent_checkpoints,
+                        [&](const StepFolder& f) { return belongs_to_run(f, at_); }))
+      log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
+}
+
+void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {
+  save(engine, optimizer, resumed_epoch_, {}, {}, true);
+}
+
+void RunCheckpoints::log_lowest_validation_loss() const {
+  if (!recipe_.checkpoint.enabled || !at_.has_val_loss) return;
+  if (const auto best = folder_.pointed_at("LOWEST_VAL"))
+    log_info(fmt::format("lowest validation loss of a checkpoint: {:.4f}, {} (LOWEST_VAL)",
+                         at_.lowest_val_loss, best->path));
+}
+
+}  // namespace glmtune::train

@@ -1,0 +1,63 @@
+#pragma once
+// RunCheckpoints: where a run stands and the checkpoints that keep it: which one it goes on from,
+// room for the ones to come, and a save with its Hugging Face folder and the links to it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint_folder.h"
+#include "train/engine.h"
+#include "train/optimizer.h"
+#include "train/recipe.h"
+#include "train/run_inputs.h"
+#include "train/training_loop.h"
+#include "train/training_state.h"
+
+namespace glmtune::train {
+
+class RunCheckpoints {
+ public:
+  // data_fingerprint: of the training data. terminal: long reads and writes show progress there.
+  RunCheckpoints(const Recipe& recipe, const RunModel& model, const std::string& data_fingerprint,
+                 bool terminal);
+
+  // Before weights are read: removes what an interrupted save left and looks for checkpoints of
+  // this run; Error for a folder that holds those of other runs only.
+  void find();
+  // Also before: MachineError, or a warning, where the disk has no room for what the run saves.
+  void check_disk(const StepScheduler& scheduler) const;
+  // Fills the model and the optimizer from the best checkpoint and moves position() there; without
+  // one nothing happens. Error where all are damaged, or another model's.
+  void resume(Engine& engine, Optimizer& optimizer);
+  // Error where a save to come has a folder in its way, which is never overwritten.
+  void check_folder_is_free(const StepScheduler& scheduler) const;
+
+  bool resumed() const { return resumed_; }
+  // The next step and what goes with it; the training loop moves it on.
+  TrainingPosition& position() { return at_; }
+
+  // Writes a checkpoint, points LATEST (and LOWEST_VAL) at it and removes those that
+  // max_recent_checkpoints leaves out. is_last: nothing follows.
+  void save(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
+            const std::vector<ValidationResult>& validation, bool is_last);
+  // The same of a run without steps: what was loaded is written again.
+  void save_unchanged(Engine& engine, Optimizer& optimizer);
+
+  void log_lowest_validation_loss() const;
+
+ private:
+  std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
+  bool exports(bool is_last) const;
+  models::SaveReport export_model(Engine& engine, const std::string& folder) const;
+
+  const Recipe& recipe_;
+  const RunModel& model_;
+  bool terminal_;
+  CheckpointFolder folder_;
+  std::vector<StepFolder> candidates_;  // that the run may go on from, the best first
+  TrainingPosition at_;
+  bool resumed_ = false;
+  std::int64_t resumed_epoch_ = 0;  // of the step folder
+};
+
+}  // namespace glmtune::train

@@ -1,0 +1,94 @@
+#include "train/run_inputs.h"
+
+#include <filesystem>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "train/log.h"
+#include "train/progress.h"
+#include "train/training_data.h"
+
+namespace glmtune::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunModel shape_only(const Recipe& recipe) {
+  const fs::path path(recipe.model.pretrained_model_name_or_path);
+  const fs::path file = path.extension() == ".json" ? path : path / "config.json";
+  RunModel model;
+  model.config = models::read_glm_config(file.string());
+  model.folder = file.parent_path().string();
+  model.dtype = recipe.model.torch_dtype.value_or(model.config.dtype.value_or(DType::kBF16));
+  if (recipe.checkpoint.enabled && recipe.checkpoint.save_consolidated != SaveConsolidated::kNever)
+    fail(
+        "model: from_config gives random weights without a checkpoint to save beside; set "
+        "checkpoint.enabled: false, or make a checkpoint with `glmtune init` and train that");
+  return model;
+}
+
+std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetEntry& entry,
+                                              const models::GlmConfig& config, bool terminal) {
+  Progress progress(cat("Reading ", entry.key), 0, 1, terminal);
+  auto source = data.open(entry, [&](std::int64_t done, std::int64_t total) {
+    progress.set_total(total);
+    progress.update(done, "rows");
+  });
+  log_info(cat(entry.key, ":\n", source->summary().text()));
+  const std::int64_t longest = source->summary().longest;
+  if (config.max_position_embeddings > 0 && longest > config.max_position_embeddings)
+    log_warning(cat(entry.key, ": the longest sample has ", longest, " tokens, beyond the ",
+                    "model's max_position_embeddings ", config.max_position_embeddings));
+  return source;
+}
+
+}  // namespace
+
+RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
+  if (recipe.model.from_config) return shape_only(recipe);
+  RunModel model;
+  model.folder =
+      io::resolve_repo(recipe.model.pretrained_model_name_or_path, io::RepoKind::kModel, hub)
+          .folder;
+  model.checkpoint.emplace(models::HfCheckpoint::open(model.folder));
+  const models::HfCheckpoint& checkpoint = *model.checkpoint;
+  model.config = checkpoint.config();
+  if (model.config.num_nextn_predict_layers > 0 && !checkpoint.has_mtp())
+    log_warning(cat(model.folder, ": config.json announces num_nextn_predict_layers ",
+                    model.config.num_nextn_predict_layers, ", but no MTP tensor is there; what is ",
+                    "saved lacks them too and cannot be served with speculative decoding"));
+  model.dtype = recipe.model.torch_dtype.value_or(checkpoint.own_dtype());
+  if (checkpoint.quantized() && recipe.checkpoint.dequantize_base_checkpoint == false)
+    fail(cat(model.folder,
+             " holds FP8 weights and checkpoint.dequantize_base_checkpoint is false: ",
+             "set it to true (weights become BF16) or name a BF16 checkpoint"));
+  return model;
+}
+
+RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal) {
+  TrainingData data(model.folder, model.config.vocab_size);
+  RunData run;
+  run.source = open_source(data, recipe.dataset, model.config, terminal);
+  for (const DatasetEntry& entry : recipe.validation_datasets)
+    run.validation.push_back(
+        {.name = entry.name, .source = open_source(data, entry, model.config, terminal)});
+  if (recipe.dataloader.shuffle && !run.source->may_shuffle())
+    fail(cat("dataloader.shuffle: ", recipe.dataset.target,
+             " gives its rows in order and cannot be shuffled; set it to false"));
+  run.sampler = std::make_unique<data::PackSampler>(
+      run.source->size(),
+      data::SamplerSettings{.global_batch_size = recipe.step_scheduler.global_batch_size,
+                            .seed = recipe.seed,
+                            .shuffle = recipe.dataloader.shuffle,
+                            .drop_last = recipe.dataloader.drop_last});
+  run.scheduler =
+      std::make_unique<StepScheduler>(recipe.step_scheduler, 1, run.sampler->steps_per_epoch());
+  const OptimizerSettings& o = recipe.optimizer;
+  run.lr_schedule = std::make_unique<LrSchedule>(
+      recipe.lr_scheduler
+          ? LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, run.scheduler->total_steps())
+          : LrSchedule(o.lr, o.weight_decay));
+  return run;
+}
+
+}  // namespace glmtune::train

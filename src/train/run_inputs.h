@@ -1,0 +1,40 @@
+#pragma once
+// What a run starts from: the model's folder and shape, and its data with the schedule of steps
+// over them. No weights are read here.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/pack_sampler.h"
+#include "io/hub_cache.h"
+#include "models/glm_config.h"
+#include "models/hf_checkpoint.h"
+#include "train/lr_schedule.h"
+#include "train/recipe.h"
+#include "train/step_scheduler.h"
+#include "train/training_loop.h"
+
+namespace glmtune::train {
+
+struct RunModel {
+  std::string folder;
+  models::GlmConfig config;
+  DType dtype = DType::kF32;                       // of the parameters in memory
+  std::optional<models::HfCheckpoint> checkpoint;  // none: random weights of the config's shape
+};
+// hub: where hub ids are looked up. Error for a model that is not there or cannot be trained so.
+RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub);
+
+struct RunData {
+  std::unique_ptr<data::PackSource> source;
+  std::vector<ValidationSet> validation;
+  std::unique_ptr<data::PackSampler> sampler;
+  std::unique_ptr<StepScheduler> scheduler;
+  std::unique_ptr<LrSchedule> lr_schedule;
+};
+// Reads the data sets, with a progress line at a terminal, and logs what is in them.
+RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal);
+
+}  // namespace glmtune::train

@@ -1,0 +1,31 @@
+#pragma once
+// A run's memory: what its data's largest rows need, said before anything is allocated and given
+// out before the first step.
+#include <cstdint>
+
+#include "train/engine.h"
+#include "train/memory_estimate.h"
+#include "train/optimizer.h"
+#include "train/recipe.h"
+#include "train/run_inputs.h"
+
+namespace glmtune::train {
+
+// Of every data set the longest packs, filled with its longest documents; local_batch_size: packs
+// of a training micro-batch. Error for a row that no memory holds.
+RunRows largest_rows(const Recipe& recipe, const RunData& data, std::int64_t local_batch_size);
+
+struct PlannedMemory {
+  std::uint64_t planned = 0, free = 0;  // bytes, before the run
+};
+// Where the run does not fit: MachineError on a GPU, a warning on the CPU, each with the recipe
+// keys that lower it.
+PlannedMemory check_memory(const Recipe& recipe, const RunModel& model, const RunData& data,
+                           Device device);
+
+// Gives the engine's arenas what the largest rows and the optimizer take; a row that needs more
+// grows them by itself.
+void reserve_memory(Engine& engine, Optimizer& optimizer, const Recipe& recipe, const RunData& data,
+                    Device device);
+
+}  // namespace glmtune::train
