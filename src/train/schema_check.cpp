@@ -1,12 +1,12 @@
 #include "train/schema_check.h"
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "train/schema_scalar.h"
+#include "train/schema_status.h"
+#include "train/schema_value.h"
 
 namespace glmtune::train {
 namespace {
@@ -34,27 +34,6 @@ std::string without_variants(std::string_view path) {
   return out;
 }
 
-std::vector<std::string_view> words(std::string_view s, char separator) {
-  std::vector<std::string_view> out;
-  while (!s.empty()) {
-    const std::size_t at = s.find(separator);
-    out.push_back(s.substr(0, at));
-    if (at == std::string_view::npos) break;
-    s.remove_prefix(at + 1);
-  }
-  return out;
-}
-
-bool has_word(std::string_view values, std::string_view word) {
-  const auto list = words(values, ' ');
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
-// How a value reads in a list or message.
-std::string text_of(const io::Value& value) {
-  return value.is_string() ? value.as_string() : io::to_json(value);
-}
-
 class Checker {
  public:
   explicit Checker(const std::string& file) : file_(file) {}
@@ -74,6 +53,10 @@ class Checker {
   struct Reporting {
     bool quiet = false;  // an enclosing section already speaks for these keys
   };
+  void report(const KeyRow& row, const YamlNode& node, const std::string& path,
+              const io::Value& value, Reporting reporting) {
+    if (!reporting.quiet) report_status(row, node, path, value, out_);
+  }
 
   void error(const std::string& message) { errors_.push_back(message); }
 
@@ -189,7 +172,7 @@ class Checker {
       }
       return true;
     }
-    if (auto value = typed(row, node, path)) {
+    if (auto value = typed_value(row, node, path, errors_)) {
       report(row, node, path, *value, reporting);
       add(row, node, path, std::move(*value), true);
     }
@@ -234,7 +217,8 @@ class Checker {
     }
     if (row.fallback.empty() || row.fallback == "null") return;
     const YamlNode node = parse_argument_value(std::string(row.fallback), "schema");
-    auto value = row.type == KeyType::kOpen ? value_of(node) : typed(row, node, path);
+    auto value =
+        row.type == KeyType::kOpen ? value_of(node) : typed_value(row, node, path, errors_);
     if (value) add(row, node, path, std::move(*value), false);
   }
 
@@ -249,178 +233,6 @@ class Checker {
       shown = *node.unexpanded;
     }
     out_.keys.push_back({path, &row, std::move(value), std::move(shown), from_recipe, node.where});
-  }
-
-  // ---- types ---------------------------------------------------------------------------------
-
-  std::optional<io::Value> wrong(const YamlNode& node, const std::string& path,
-                                 const std::string& expected) {
-    error(node.implied
-              ? cat(node.where, ": a value is missing; expected ", expected)
-              : cat(node.where, ": ", path, " is ", node.describe(), "; expected ", expected));
-    return std::nullopt;
-  }
-
-  std::optional<io::Value> typed(const KeyRow& row, const YamlNode& node, const std::string& path) {
-    const bool text = row.type == KeyType::kString || row.type == KeyType::kStringOrList ||
-                      row.type == KeyType::kTarget || row.type == KeyType::kTargetOrSection;
-    if (node.implied && text) return wrong(node, path, cat("--", path, "=TEXT"));
-    switch (row.type) {
-      case KeyType::kBool:
-        if (node.is_scalar())
-          if (auto b = bool_from_text(node.text)) return *b;
-        return wrong(node, path, "true or false");
-      case KeyType::kInt:
-      case KeyType::kNumber:
-        return number(row, node, path);
-      case KeyType::kString:
-        if (node.is_scalar()) return node.text;
-        return wrong(node, path, "a string");
-      case KeyType::kChoice:
-        return choice(row, node, path);
-      case KeyType::kDtype:
-        return dtype(row, node, path);
-      case KeyType::kTarget:
-      case KeyType::kTargetOrSection:
-        return target(row, node, path);
-      case KeyType::kStringOrList:
-        if (node.is_scalar()) return node.text;
-        return strings(node, path, "a string or a list of strings");
-      case KeyType::kStrings:
-        return strings(node, path, "a list of strings");
-      case KeyType::kInts:
-      case KeyType::kNumbers:
-        return numbers(row, node, path);
-      default:
-        fail(cat("schema: ", path, " has no scalar type"));
-    }
-  }
-
-  std::optional<io::Value> number(const KeyRow& row, const YamlNode& node,
-                                  const std::string& path) {
-    const bool whole = row.type == KeyType::kInt || row.type == KeyType::kInts;
-    const bool may_be_inf = has_word(row.values, "inf");
-    std::string expected = whole ? "a whole number" : "a number";
-    std::string_view bound;
-    for (const std::string_view word : words(row.values, ' '))
-      if (word.starts_with(">")) bound = word;
-    if (bound == ">=0") expected += ", 0 or more";
-    if (bound == ">=1") expected += ", 1 or more";
-    if (bound == ">0") expected += " above 0";
-    if (may_be_inf) expected += ", or .inf";
-    std::optional<double> value;
-    std::optional<std::int64_t> integer;
-    if (node.is_scalar() && whole) {
-      integer = int_from_text(node.text);
-      if (integer) value = static_cast<double>(*integer);
-    } else if (node.is_scalar()) {
-      value = number_from_text(node.text);
-    }
-    const double low = bound == ">=1" ? 1 : 0;
-    const bool bounded = !bound.empty();
-    if (!value || (std::isinf(*value) && !may_be_inf) || (bounded && *value < low) ||
-        (bound == ">0" && *value == 0))
-      return wrong(node, path, expected);
-    return whole ? io::Value(*integer) : io::Value(*value);
-  }
-
-  std::optional<io::Value> numbers(const KeyRow& row, const YamlNode& node,
-                                   const std::string& path) {
-    if (!node.is_list()) return wrong(node, path, "a list of numbers");
-    io::Value::Array array;
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      auto value = number(row, node.items[i], cat(path, "[", i, "]"));
-      if (!value) return std::nullopt;
-      array.push_back(std::move(*value));
-    }
-    return io::Value(std::move(array));
-  }
-
-  std::optional<io::Value> strings(const YamlNode& node, const std::string& path,
-                                   const std::string& expected) {
-    if (!node.is_list()) return wrong(node, path, expected);
-    io::Value::Array array;
-    for (const YamlNode& item : node.items) {
-      if (!item.is_scalar()) return wrong(item, path, expected);
-      array.emplace_back(item.text);
-    }
-    return io::Value(std::move(array));
-  }
-
-  std::optional<io::Value> choice(const KeyRow& row, const YamlNode& node,
-                                  const std::string& path) {
-    std::string text = node.text;
-    if (auto b = bool_from_text(text)) text = *b ? "true" : "false";
-    std::string list;
-    for (std::string_view word : words(row.values, '|')) {
-      if (word.starts_with('!')) word.remove_prefix(1);
-      if (node.is_scalar() && word == text) return io::Value(text);
-      list += cat(list.empty() ? "" : ", ", word);
-    }
-    return wrong(node, path, "one of: " + list);
-  }
-
-  std::optional<io::Value> dtype(const KeyRow& row, const YamlNode& node, const std::string& path) {
-    static_cast<void>(row);
-    if (node.is_scalar() && (node.text == "auto" || !dtype_name_from_text(node.text).empty()))
-      return io::Value(node.text);
-    return wrong(node, path, "a type: bfloat16, float32, float64, float16");
-  }
-
-  std::optional<io::Value> target(const KeyRow& row, const YamlNode& node,
-                                  const std::string& path) {
-    if (node.is_scalar() && find_target(row.values, node.text) != nullptr)
-      return io::Value(node.text);
-    error(cat(node.where, ": unknown ", path, " ", node.describe(),
-              "; known here: ", known_targets(row.values)));
-    return std::nullopt;
-  }
-
-  // ---- what runs -----------------------------------------------------------------------------
-
-  void report(const KeyRow& row, const YamlNode& node, const std::string& path,
-              const io::Value& value, Reporting reporting) {
-    if (reporting.quiet) return;
-    if (row.type == KeyType::kTarget || row.type == KeyType::kTargetOrSection) {
-      if (const TargetRow* found = node.is_scalar() ? find_target(row.values, node.text) : nullptr;
-          found != nullptr && !found->runs)
-        out_.not_runnable.push_back(cat(path, " ", node.text));
-    }
-    if (row.type == KeyType::kChoice || row.type == KeyType::kDtype)
-      report_choice(row, path, value.as_string());
-    if (row.status == KeyStatus::kNoCounterpart) out_.no_counterpart.push_back(path);
-    const bool off = same_as_fallback(row, value);
-    if (row.status == KeyStatus::kIgnored && !off)
-      out_.warnings.push_back(cat(node.key_where.empty() ? node.where : node.key_where, ": ", path,
-                                  " is ignored: ", row.doc));
-    if (row.status != KeyStatus::kNotYet || off) return;
-    const bool is_section = row.type == KeyType::kSection || row.type == KeyType::kOpen;
-    out_.not_runnable.push_back(is_section ? path : cat(path, " ", text_of(value)));
-  }
-
-  void report_choice(const KeyRow& row, const std::string& path, const std::string& text) {
-    const std::string_view canonical =
-        row.type == KeyType::kDtype ? dtype_name_from_text(text) : std::string_view(text);
-    std::string runs;
-    bool runs_not = false;
-    for (std::string_view word : words(row.values, '|')) {
-      const bool later = word.starts_with('!');
-      if (later) word.remove_prefix(1);
-      if (later && word == canonical) runs_not = true;
-      if (!later) runs += cat(runs.empty() ? "" : ", ", word);
-    }
-    if (runs_not) out_.not_runnable.push_back(cat(path, " ", text, " (", runs, " run)"));
-  }
-
-  static bool same_as_fallback(const KeyRow& row, const io::Value& value) {
-    if (row.type == KeyType::kBool)
-      return value.as_bool() == bool_from_text(row.fallback).value_or(!value.as_bool());
-    if (row.type == KeyType::kInt || row.type == KeyType::kNumber) {
-      // Sizes whose fallback is null are off at 1.
-      const double off = number_from_text(row.fallback).value_or(1);
-      return value.as_double() == off;
-    }
-    return false;
   }
 
   const std::string& file_;
