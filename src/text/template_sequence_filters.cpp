@@ -78,6 +78,15 @@ void stable_sort(Runtime& rt, std::vector<std::pair<Val, Val>>& keyed, bool reve
   });
 }
 
+// A list of the values in the order of their keys.
+Val sorted(Runtime& rt, std::vector<std::pair<Val, Val>> keyed, bool reversed) {
+  stable_sort(rt, keyed, reversed);
+  std::vector<Val> out;
+  out.reserve(keyed.size());
+  for (auto& [key, x] : keyed) out.push_back(std::move(x));
+  return list(rt.heap, std::move(out));
+}
+
 Val sort(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "sort", {"reverse", "case_sensitive", "attribute"});
   std::vector<Val> paths;  // several with commas
@@ -96,11 +105,7 @@ Val sort(Runtime& rt, const Val& v, const Args& args) {
     if (paths.empty()) keys.push_back(key_of(rt, x, nullptr, !p.flag(1, false)));
     keyed.emplace_back(list(rt.heap, std::move(keys)), x);
   }
-  stable_sort(rt, keyed, p.flag(0, false));
-  std::vector<Val> out;
-  out.reserve(keyed.size());
-  for (auto& [key, x] : keyed) out.push_back(std::move(x));
-  return list(rt.heap, std::move(out));
+  return sorted(rt, std::move(keyed), p.flag(0, false));
 }
 
 Val dictsort(Runtime& rt, const Val& v, const Args& args) {
@@ -114,11 +119,7 @@ Val dictsort(Runtime& rt, const Val& v, const Args& args) {
     keyed.emplace_back(key_of(rt, by == "key" ? key : value, nullptr, !p.flag(0, false)),
                        list(rt.heap, {key, value}, Kind::kTuple));
   }
-  stable_sort(rt, keyed, p.flag(2, false));
-  std::vector<Val> out;
-  out.reserve(keyed.size());
-  for (auto& [key, x] : keyed) out.push_back(std::move(x));
-  return list(rt.heap, std::move(out));
+  return sorted(rt, std::move(keyed), p.flag(2, false));
 }
 
 Val unique(Runtime& rt, const Val& v, const Args& args) {
