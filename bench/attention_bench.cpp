@@ -4,14 +4,13 @@
 // attention backward 2.5 times the forward), first "burst" (after half a second of rest), then
 // "sustained" (after a second of the same work, where the card's power limit holds).
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/cat.h"
+#include "bench.h"
 #include "cuda/device.h"
 #include "ops/attention.h"
 #include "ops/indexer.h"
@@ -19,11 +18,10 @@
 namespace {
 
 using namespace glmtune;
-using Clock = std::chrono::steady_clock;
 
-double milliseconds(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
+// Half a second of rest; a sample is long enough for the host's clock.
+constexpr bench::Timing kTiming{
+    .rest = 0.5, .burst = 5, .sustained = 9, .fewest_runs = 3, .most_runs = 16};
 
 class Bench {
  public:
@@ -61,33 +59,14 @@ class Bench {
 
   template <class Op>
   void line(const std::string& name, double flop, const Op& op) {
-    const auto once = [&] { run(ctx_, op); };
-    once();
-    cuda_synchronize(*device_);
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    const double burst = median(once, 5);
-    for (const auto begin = Clock::now(); milliseconds(begin) < 1000;) median(once, 1);
-    const double sustained = median(once, 9);
+    const auto [burst, sustained] =
+        bench::time_on_device(*device_, kTiming, [&] { run(ctx_, op); });
     std::printf("%-36s %9.3f ms %6.0f TFLOP/s   %9.3f ms %6.0f TFLOP/s\n", name.c_str(), burst,
                 flop / burst * 1e-9, sustained, flop / sustained * 1e-9);
     std::fflush(stdout);
   }
 
  private:
-  // Of `batches` batches, each long enough for the host's clock.
-  double median(const std::function<void()>& once, int batches) {
-    std::vector<double> times;
-    for (int i = 0; i < batches; ++i) {
-      const auto begin = Clock::now();
-      int runs = 0;
-      for (; runs < 3 || (runs < 16 && milliseconds(begin) < 1); ++runs) once();
-      cuda_synchronize(*device_);
-      times.push_back(milliseconds(begin) / runs);
-    }
-    std::nth_element(times.begin(), times.begin() + batches / 2, times.end());
-    return times[static_cast<std::size_t>(batches / 2)];
-  }
-
   CudaContextPtr device_;
   Arena scratch_;
   Context ctx_;
@@ -120,8 +99,7 @@ void causal(Bench& bench, std::int64_t B, std::int64_t S, bool masked) {
   const ops::Documents documents{
       .bounds = on_device, .host = bounds.data(), .count = B, .max_length = S};
   const double pairs = static_cast<double>(T * kHeads) * static_cast<double>(S + 1) / 2;
-  const std::string name =
-      std::string(masked ? "masked " : "causal ") + std::to_string(B) + "x" + std::to_string(S);
+  const std::string name = cat(masked ? "masked " : "causal ", B, "x", S);
   bench.line(name + " forward", pairs * 1024,
              ops::CausalAttention{.out = out,
                                   .lse = lse,
@@ -175,7 +153,7 @@ void sparse(Bench& bench, std::int64_t T, std::int64_t S, std::int64_t K) {
              dlatent = bench.zeros({S, 512}, DType::kBF16),
              dk_rope = bench.zeros({S, 64}, DType::kBF16),
              lse = bench.zeros({kHeads, T}, DType::kF32);
-  const std::string name = "sparse " + std::to_string(T) + " of " + std::to_string(S);
+  const std::string name = cat("sparse ", T, " of ", S);
   bench.line(name + " forward", pairs * 139264,
              ops::SparseMla{.out_latent = out,
                             .lse = lse,
@@ -214,7 +192,7 @@ void index(Bench& bench, std::int64_t T, std::int64_t S) {
              mask = bench.zeros({T, S / 32}, DType::kU32),
              indices = bench.zeros({T, 2048}, DType::kI32), counts = bench.zeros({T}, DType::kI32);
   const double pairs = static_cast<double>(T) * (static_cast<double>(S - T) + (T + 1) / 2.0);
-  const std::string name = " " + std::to_string(T) + " of " + std::to_string(S);
+  const std::string name = cat(" ", T, " of ", S);
   bench.line("index scores" + name, pairs * 8192,
              ops::IndexScores{.scores = scores,
                               .q = q,
@@ -232,29 +210,27 @@ void index(Bench& bench, std::int64_t T, std::int64_t S) {
                              .query_begin = S - T});
 }
 
+int run_bench(const std::vector<std::string>& names) {
+  const auto wanted = [&](const char* name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  };
+  Bench bench;
+  const CudaDeviceInfo device = cuda_device_info(0);
+  std::printf("%s\n%-36s %-26s   %s\n", device.name.c_str(), "op", "burst", "sustained");
+  if (wanted("causal")) {
+    causal(bench, 4, 4096, false);
+    causal(bench, 16, 1024, false);
+    causal(bench, 32, 512, false);
+    causal(bench, 1, 4096, false);
+  }
+  if (wanted("masked")) causal(bench, 4, 4096, true);
+  if (wanted("sparse")) sparse(bench, 16384, 32768, 2048);
+  if (wanted("index")) index(bench, 16384, 32768);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const std::vector<std::string> names(argv + 1, argv + argc);
-    const auto wanted = [&](const char* name) {
-      return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-    };
-    Bench bench;
-    const CudaDeviceInfo device = cuda_device_info(0);
-    std::printf("%s\n%-36s %-26s   %s\n", device.name.c_str(), "op", "burst", "sustained");
-    if (wanted("causal")) {
-      causal(bench, 4, 4096, false);
-      causal(bench, 16, 1024, false);
-      causal(bench, 32, 512, false);
-      causal(bench, 1, 4096, false);
-    }
-    if (wanted("masked")) causal(bench, 4, 4096, true);
-    if (wanted("sparse")) sparse(bench, 16384, 32768, 2048);
-    if (wanted("index")) index(bench, 16384, 32768);
-    return 0;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "attention_bench: %s\n", e.what());
-    return 1;
-  }
+  return bench::report_errors([&] { return run_bench({argv + 1, argv + argc}); });
 }

@@ -6,16 +6,14 @@
 // earlier layer's selection. grads: of the parameters' gradients, which are added to.
 // Milliseconds first in "burst" (after a second of rest), then "sustained" (after a second of the
 // same work, where the card's power limit holds); medians of 10 and 25 runs, one by one.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/cat.h"
+#include "bench.h"
 #include "cuda/device.h"
 #include "models/glm_moe_dsa.h"
 #include "models/random_init.h"
@@ -27,34 +25,10 @@
 namespace {
 
 using namespace glmtune;
-using Clock = std::chrono::steady_clock;
-
-double milliseconds(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
-struct Times {
-  double burst = 0, sustained = 0;
-};
+using bench::Times;
 
 Times measure(CudaContext& device, const std::function<void()>& work) {
-  const auto median = [&](int runs) {
-    std::vector<double> times;
-    for (int i = 0; i < runs; ++i) {
-      const auto begin = Clock::now();
-      work();
-      cuda_synchronize(device);
-      times.push_back(milliseconds(begin));
-    }
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-  };
-  median(2);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  Times t{.burst = median(10)};
-  for (const auto begin = Clock::now(); milliseconds(begin) < 1000;) median(1);
-  t.sustained = median(25);
-  return t;
+  return bench::time_on_device(device, {}, work);
 }
 
 void line(const std::string& name, Times t) {
@@ -63,7 +37,8 @@ void line(const std::string& name, Times t) {
 }
 
 struct Settings {
-  std::int64_t tokens = 4096, documents = 1, vocab = 154880, chunk = 0;
+  std::int64_t tokens = 0, documents = 0, vocab = 0;
+  std::int64_t chunk = 0;  // 0: chosen by size
   DType grads = DType::kF32;
 };
 
@@ -209,28 +184,22 @@ int run_bench(int argc, char** argv) {
     std::fprintf(stderr, "usage: layer_bench CONFIG.json [head] [moe] [name=value ...]\n");
     return 1;
   }
-  Settings s;
-  bool head = false, moe = false;
-  for (int i = 2; i < argc; ++i) {
-    const std::string word = argv[i], name = word.substr(0, word.find('=')),
-                      value = word.substr(word.find('=') + 1);
-    if (word == "head")
-      head = true;
-    else if (word == "moe")
-      moe = true;
-    else if (name == "tokens")
-      s.tokens = std::stoll(value);
-    else if (name == "documents")
-      s.documents = std::stoll(value);
-    else if (name == "vocab")
-      s.vocab = std::stoll(value);
-    else if (name == "chunk")
-      s.chunk = std::stoll(value);
-    else if (name == "grads" && (value == "f32" || value == "bf16"))
-      s.grads = value == "f32" ? DType::kF32 : DType::kBF16;
-    else
-      fail(cat("layer_bench: unknown argument ", word));
-  }
+  const bench::Arguments args(argc, argv, 2,
+                              {{"head", "0"},
+                               {"moe", "0"},
+                               {"tokens", "4096"},
+                               {"documents", "1"},
+                               {"vocab", "154880"},
+                               {"chunk", "0"},
+                               {"grads", "f32"}});
+  const bool head = args.is_on("head"), moe = args.is_on("moe");
+  const std::string& grads = args.text("grads");
+  if (grads != "f32" && grads != "bf16") fail(cat("grads=", grads, ": expected f32 or bf16"));
+  const Settings s{.tokens = args.number("tokens"),
+                   .documents = args.number("documents"),
+                   .vocab = args.number("vocab"),
+                   .chunk = args.number("chunk"),
+                   .grads = grads == "bf16" ? DType::kBF16 : DType::kF32};
   const models::GlmConfig config = models::read_glm_config(argv[1]);
   std::printf("%-64s %12s %12s\n", cat("gradients ", name_of(s.grads)).c_str(), "burst",
               "sustained");
@@ -243,10 +212,5 @@ int run_bench(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_bench(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return bench::report_errors([&] { return run_bench(argc, argv); });
 }

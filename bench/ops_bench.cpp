@@ -2,11 +2,11 @@
 //   ops_bench [--filter TEXT] [--dtype F32|BF16|F64] [--cuda] [--seconds S] [--cpu-time]
 // --cpu-time counts the seconds of this process instead of the clock's: with OMP_NUM_THREADS=1 the
 // right figure on a machine that others use too.
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <string>
 
+#include "bench.h"
 #include "support/op_cases.h"
 
 namespace {
@@ -54,7 +54,7 @@ Options parse(int argc, char** argv) {
 
 double now(bool cpu_time = false) {
   if (cpu_time) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return bench::seconds();
 }
 
 // Seconds of one run, the smallest of at least three.
@@ -71,7 +71,7 @@ double time_of(const Step& s, TestContext& test, const Options& options) {
   return best;
 }
 
-void bench(const Options& options) {
+void bench_cases(const Options& options) {
   std::printf("%-44s %-28s %10s %10s %9s\n", "case", "op", "ms", "GFLOP/s", "GB/s");
   for (const OpCase& c : all_op_cases(Sizes::kBench)) {
     if (c.name.find(options.filter) == std::string::npos) continue;
@@ -96,10 +96,8 @@ void bench(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    bench(parse(argc, argv));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "ops_bench: %s\n", e.what());
-    return 1;
-  }
+  return bench::report_errors([&] {
+    bench_cases(parse(argc, argv));
+    return 0;
+  });
 }

@@ -6,18 +6,17 @@
 // resumed run do.
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "bench.h"
 #include "data/dataset.h"
 #include "io/files.h"
 #include "io/json.h"
@@ -28,8 +27,6 @@ namespace {
 
 using namespace glmtune;
 namespace fs = std::filesystem;
-
-using Options = std::map<std::string, std::string>;
 
 std::vector<std::string> sentences_of(const std::string& file) {
   std::vector<std::string> out;
@@ -77,19 +74,10 @@ void write_conversations(const std::string& path, const std::vector<std::string>
   out.commit();
 }
 
-double seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-void run(const std::string& model, const std::string& rows_file, Options options) {
-  const std::string work = options.count("work") > 0
-                               ? options["work"]
-                               : (fs::temp_directory_path() / "glmtune-pack-bench").string();
-  const auto number = [&](const char* name, std::int64_t otherwise) {
-    return options.count(name) > 0 ? std::stoll(options[name]) : otherwise;
-  };
-  const std::int64_t rows = number("conversations", 100'000);
+void run(const std::string& model, const std::string& rows_file, const bench::Arguments& args) {
+  using bench::seconds;
+  const std::string& work = args.text("work");
+  const std::int64_t rows = args.number("conversations");
   fs::create_directories(work);
   const std::string file = cat(work, "/", rows, ".jsonl");
   if (!fs::exists(file)) write_conversations(file, sentences_of(rows_file), rows);
@@ -104,8 +92,8 @@ void run(const std::string& model, const std::string& rows_file, Options options
   data::ChatSettings chat;
   chat.paths = {file};
   data::PackingSettings packing;
-  packing.packed_sequence_size = number("pack", 4096);
-  packing.threads = static_cast<int>(number("threads", 2));
+  packing.packed_sequence_size = args.number("pack");
+  packing.threads = static_cast<int>(args.number("threads"));
   packing.cache_folder = work + "/cache";
   for (const char* what : {"made", "from the cache"}) {
     const double start = seconds();
@@ -131,21 +119,13 @@ int main(int argc, char** argv) {
                  "[pack=4096] [work=FOLDER]\n";
     return 1;
   }
-  Options options;
-  for (int i = 3; i < argc; ++i) {
-    const std::string word = argv[i];
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) {
-      std::cerr << word << ": expected NAME=VALUE\n";
-      return 1;
-    }
-    options[word.substr(0, equals)] = word.substr(equals + 1);
-  }
-  try {
-    run(argv[1], argv[2], options);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-  return 0;
+  return bench::report_errors([&] {
+    const std::string work = (fs::temp_directory_path() / "glmtune-pack-bench").string();
+    run(argv[1], argv[2],
+        {argc,
+         argv,
+         3,
+         {{"conversations", "100000"}, {"threads", "2"}, {"pack", "4096"}, {"work", work}}});
+    return 0;
+  });
 }

@@ -6,16 +6,13 @@
 // update=0: forward and backward only (no norm, no optimizer); state: master and moments of bf16
 // weights. Prints a line per step, then medians and, on a GPU, the memory that was planned before
 // anything was allocated beside what the device says is in use after the last step.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <map>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench.h"
 #include "models/glm_moe_dsa.h"
 #include "models/random_init.h"
 #include "train/engine.h"
@@ -27,15 +24,8 @@ namespace {
 
 using namespace glmtune;
 
-double seconds() {
-  using clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
+using bench::median;
+using bench::seconds;
 
 int run(int argc, char** argv) {
   if (argc < 2) {
@@ -43,37 +33,37 @@ int run(int argc, char** argv) {
                  "usage: step_bench CONFIG.json [name=value ...]; see the file's first lines\n");
     return 1;
   }
-  std::map<std::string, std::string> args{
-      {"packs", "4"},   {"tokens", "1024"}, {"documents", "1"}, {"steps", "5"},  {"device", "cpu"},
-      {"dtype", "f32"}, {"together", "0"},  {"recompute", "0"}, {"update", "1"}, {"state", "f32"}};
-  for (int i = 2; i < argc; ++i) {
-    const std::string word = argv[i];
-    const std::size_t eq = word.find('=');
-    if (eq == std::string::npos || !args.contains(word.substr(0, eq))) {
-      std::fprintf(stderr, "step_bench: unknown argument %s\n", argv[i]);
-      return 1;
-    }
-    args[word.substr(0, eq)] = word.substr(eq + 1);
-  }
-  const auto number = [&](const char* name) { return std::atoi(args[name].c_str()); };
+  const bench::Arguments args(argc, argv, 2,
+                              {{"packs", "4"},
+                               {"tokens", "1024"},
+                               {"documents", "1"},
+                               {"steps", "5"},
+                               {"device", "cpu"},
+                               {"dtype", "f32"},
+                               {"together", "0"},
+                               {"recompute", "0"},
+                               {"update", "1"},
+                               {"state", "f32"}});
+  const auto number = [&](const char* name) { return static_cast<int>(args.number(name)); };
   const int packs = number("packs"), tokens = number("tokens"), documents = number("documents");
-  const Device device = args["device"] == "cuda" ? Device::kCuda : Device::kCpu;
-  const bool update = number("update") != 0;
+  const Device device = args.text("device") == "cuda" ? Device::kCuda : Device::kCpu;
+  const bool update = args.is_on("update");
   const models::GlmConfig config = models::read_glm_config(argv[1]);
-  const DType dtype = args["dtype"] == "bf16" ? DType::kBF16 : DType::kF32;
+  const DType dtype = args.text("dtype") == "bf16" ? DType::kBF16 : DType::kF32;
   train::Recipe recipe;
   train::OptimizerSettings& settings = recipe.optimizer;
   settings.kind = train::OptimizerKind::kAdamW;
-  if (args["state"] == "bf16") {
+  if (args.text("state") == "bf16") {
     settings.master_weights = train::MasterWeights::kBf16;
     settings.stochastic_rounding = true;
     settings.exp_avg_dtype = settings.exp_avg_sq_dtype = DType::kBF16;
   }
   using enum train::ActivationCheckpointing;
-  if (args["recompute"] == "selective") recipe.distributed.activation_checkpointing = kSelective;
-  if (args["recompute"] == "1") recipe.distributed.activation_checkpointing = kFull;
+  if (args.text("recompute") == "selective")
+    recipe.distributed.activation_checkpointing = kSelective;
+  if (args.text("recompute") == "1") recipe.distributed.activation_checkpointing = kFull;
   std::mt19937 rng(2);
-  const int rows = number("together") != 0 ? 1 : packs;
+  const int rows = args.is_on("together") ? 1 : packs;
   const int row_tokens = packs * tokens / rows, row_documents = packs * documents / rows;
   train::MemoryEstimate planned = train::estimate_memory(
       config, recipe, dtype, train::SampleRow(1, row_tokens, row_tokens / row_documents), {},
@@ -84,9 +74,7 @@ int run(int argc, char** argv) {
   const std::size_t free_before = device == Device::kCuda ? cuda_device_info(0).free_bytes : 0;
   train::Engine engine(models::make_model(config, dtype, 1e-5),
                        {.device = device, .gradients = true});
-  std::vector<nn::Parameter*> parameters;
-  engine.model().visit_parameters([&](nn::Parameter& p) { parameters.push_back(&p); });
-  models::random_parameters(engine.context(), parameters, 0.02, 1);
+  models::random_parameters(engine.context(), models::parameters_of(engine.model()), 0.02, 1);
   std::optional<train::Optimizer> optimizer;
   if (update) optimizer.emplace(engine.model(), settings, 1, device);
 
@@ -141,10 +129,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return bench::report_errors([&] { return run(argc, argv); });
 }

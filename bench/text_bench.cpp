@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench.h"
 #include "io/json.h"
 #include "text/tokenizer.h"
 
@@ -76,11 +77,8 @@ int main(int argc, char** argv) {
     std::cerr << "text_bench FOLDER TEXTS.jsonl\n";
     return 1;
   }
-  try {
+  return bench::report_errors([&] {
     run(argv[1], argv[2]);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }
