@@ -11,8 +11,10 @@ import json
 import time
 
 import torch
-from transformers import GlmMoeDsaConfig, GlmMoeDsaModel
+from transformers import GlmMoeDsaConfig
 from transformers.masking_utils import create_causal_mask
+
+from torch_model import random_model
 
 
 def measure(name, work):
@@ -53,17 +55,7 @@ def bench_layer(raw, tokens, shared):
                indexer_types=["full", "shared"] if shared else ["full"])
     raw.pop("layer_types", None)
     config = GlmMoeDsaConfig(**raw)
-    config._attn_implementation = "sdpa"
-    config._experts_implementation = "grouped_mm"
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = GlmMoeDsaModel(config)
-    torch.set_default_dtype(torch.float32)
-    with torch.no_grad():
-        for p in model.parameters():
-            p.normal_(0, 0.02) if p.dim() > 1 else p.fill_(1)
-    model.train()
+    model = random_model(config)
     x = torch.randn(1, tokens, config.hidden_size, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     dy = 1e-3 * torch.randn_like(x)
     position_ids = torch.arange(tokens, device="cuda")[None]

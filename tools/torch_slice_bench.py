@@ -11,26 +11,15 @@ import sys
 import time
 
 import torch
-from transformers import GlmMoeDsaConfig, GlmMoeDsaModel
+from transformers import GlmMoeDsaConfig
+
+from torch_model import random_model
 
 
 def main():
     with open(sys.argv[1]) as f:
         config = GlmMoeDsaConfig(**json.load(f))
-    config._attn_implementation = "sdpa"
-    config._experts_implementation = "grouped_mm"
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = GlmMoeDsaModel(config)
-    torch.set_default_dtype(torch.float32)
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            if p.dim() > 1:
-                p.normal_(0, 0.02)
-            elif name.endswith("weight"):
-                p.fill_(1)
-    model.train()
+    model = random_model(config)
     for shape in sys.argv[2:]:
         batch, length = (int(x) for x in shape.split("x"))
         times = []
