@@ -35,9 +35,10 @@ constexpr const char* kOverview =
   glmtune docs-recipe                             the recipe language, docs/recipe.md, on standard output
   glmtune --version                               the version
 
-glmtune COMMAND --help says more about each, glmtune RECIPE.yaml --help about the main job. Exit status: 0 done, 1 an error in the recipe, the data
-or the arguments, 3 the machine failed, 4 another rank failed, 5 loss or gradients not finite, 75 stopped
-by a signal (start it again to go on).
+glmtune COMMAND --help says more about each, glmtune RECIPE.yaml --help about the main job. Exit
+status: 0 done; 1 an error in the recipe, the data or the arguments, and of verify and inspect what
+does not fit; 3 the machine failed; 4 another rank failed; 5 loss or gradients not finite; 70 a bug
+in the program; 75 stopped by a signal (start it again to go on).
 )";
 
 constexpr const char* kOverridesNote =
@@ -142,7 +143,8 @@ int preview_command(std::span<const std::string> words) {
   CLI::App app(
       cat("Shows the rendered chats with what is trained on marked: on a terminal in colour, "
           "neighbouring tokens in two shades; elsewhere in brackets. --tokens shows the "
-          "tokens themselves, one a line. A summary of the data comes last. ",
+          "tokens themselves, one a line. A summary of the data comes last. Data and tokenizer "
+          "that are named by a Hugging Face id are fetched where the cache lacks them. ",
           kOverridesNote),
       "glmtune preview");
   app.footer("Example:\n  glmtune preview recipe.yaml --rows 1 --tokens");
@@ -157,8 +159,9 @@ int preview_command(std::span<const std::string> words) {
 
 int verify_command(std::span<const std::string> words) {
   CLI::App app(
-      "Compares logits, loss, hidden states, gradients, selected keys and experts with reference "
-      "files; exit status 1 when anything is over the tolerance.",
+      "Compares logits, loss, hidden states and gradients with reference files (docs/verify.md "
+      "says what they hold); exit status 1 when anything is over the tolerance. The overlap of "
+      "selected keys and experts is reported and not judged.",
       "glmtune verify");
   app.footer(
       "Example:\n  glmtune verify --model checkpoints/tiny --reference reference.safetensors "
@@ -166,7 +169,9 @@ int verify_command(std::span<const std::string> words) {
   VerifyCommand command;
   std::string dtype = "float32";
   train::VerifyOptions& options = command.options;
-  app.add_option("--model", options.model, "checkpoint folder")->required();
+  app.add_option("--model", options.model,
+                 "checkpoint folder, or a Hugging Face id, fetched where the cache lacks it")
+      ->required();
   app.add_option("--reference", options.references,
                  "safetensors file with input_ids and results; several are compared one after the "
                  "other")
@@ -177,7 +182,10 @@ int verify_command(std::span<const std::string> words) {
   app.add_option("--latent-norm-eps", options.latent_norm_eps,
                  "eps of q_a_layernorm and kv_a_layernorm: 1e-5 (default), Hugging Face 1e-6")
       ->check(positive_number());
-  app.add_option("--tolerance", options.tolerance, "relative L2 of logits; default 5e-6")
+  app.add_option(
+         "--tolerance", options.tolerance,
+         "largest relative L2 of logits and hidden states; default 5e-6, for float32. The loss may "
+         "be off by a fifth of it, each gradient by three times as much")
       ->check(positive_number());
   app.add_flag("--json", options.json, "one JSON object per reference, a line each");
   // Understood, so that the answer is that several ranks do not run; no help offers them.
@@ -198,11 +206,15 @@ int verify_command(std::span<const std::string> words) {
 int inspect_command(std::span<const std::string> words) {
   CLI::App app(
       "Says what a checkpoint folder or a safetensors file holds: families, shapes, types, "
-      "bytes, and tensors that are missing or too many.",
+      "bytes, and tensors that are missing, too many or misshaped; exit status 1 where there are "
+      "such. Reads no weights.",
       "glmtune inspect");
   app.footer("Example:\n  glmtune inspect checkpoints/LATEST/model/consolidated");
   InspectCommand command;
-  app.add_option("PATH", command.path, "folder, file or Hugging Face id")->required();
+  app.add_option(
+         "PATH", command.path,
+         "folder (a run's step folder too), safetensors file, or Hugging Face id in the cache")
+      ->required();
   app.add_flag("--json", command.json, "one JSON object");
   parse(app, {words.begin(), words.end()});
   return run(command);
@@ -210,15 +222,18 @@ int inspect_command(std::span<const std::string> words) {
 
 int init_command(std::span<const std::string> words) {
   CLI::App app(
-      "Writes a checkpoint of random weights from a config.json; the tokenizer files beside "
-      "the config are copied.",
+      "Writes a Hugging Face checkpoint of random weights from a config.json: matrices normal "
+      "with the config's initializer_range, norms one, biases zero. Tokenizer, template and other "
+      "files beside the config are copied. The same seed gives the same bytes.",
       "glmtune init");
   app.footer("Example:\n  glmtune init examples/tiny/config.json /tmp/tiny --seed 1");
   InitCommand command;
   app.add_option("CONFIG.json", command.config, "config.json, or a folder with one")->required();
-  app.add_option("OUT", command.out, "folder to write; must not exist")->required();
+  app.add_option("OUT", command.out, "folder to write; must not exist, or be empty")->required();
   app.add_option("--seed", command.seed, "default 42");
-  app.add_option("--dtype", command.dtype, "float32, bfloat16, ...; default: the config's");
+  app.add_option(
+      "--dtype", command.dtype,
+      "float32, bfloat16, float16 or float64; default: the config's, float32 where it names none");
   parse(app, {words.begin(), words.end()});
   return run(command);
 }
