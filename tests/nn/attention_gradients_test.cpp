@@ -91,7 +91,7 @@ TEST_P(AttentionPaths, MlaGradientsAgreeWithCentralDifferences) {
   const MlaAttention attention = make_attention(m);
   const DsaIndexer indexer = make_indexer(m);
   const PackedRow row = make_row(m);
-  const Tensor h = m.input("h", {row.tokens, C}), residual = m.make({row.tokens, C}),
+  const Tensor h = m.input("h", {row.tokens, C}), residual = m.input("residual", {row.tokens, C}),
                y = m.make({row.tokens, C}), dy = m.make({row.tokens, C});
   // Chosen once: differences of the loss never cross a tie of the index scores.
   const Selection selection = indexer.allocate(*m.ctx().saved, row);
@@ -105,10 +105,12 @@ TEST_P(AttentionPaths, MlaGradientsAgreeWithCentralDifferences) {
     const Tensor q_res = attention.query_latent(m.ctx(), h, s, how);
     attention.forward(m.ctx(), y, h, q_res, residual, row, selection, s, how);
   };
-  EXPECT_EQ(
-      m.check(y, dy, forward,
-              [&] { attention.backward(m.ctx(), m.gradient("h"), dy, row, selection, saved); }),
-      "");
+  EXPECT_EQ(m.check(y, dy, forward,
+                    [&] {
+                      attention.backward(m.ctx(), m.gradient("h"), dy, row, selection, saved);
+                      copy_bytes(m.gradient("residual"), dy);
+                    }),
+            "");
 }
 
 Mlp make_mlp(ModuleCheck& m, const std::string& prefix, std::int64_t inner) {

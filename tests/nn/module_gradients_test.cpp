@@ -18,14 +18,17 @@ constexpr std::int64_t T = 7, C = 6, I = 5;
 TEST(Linear, GradientsAgreeWithCentralDifferences) {
   ModuleCheck m(1);
   const Linear linear{.weight = m.parameter("weight", {5, 4})};
-  const Tensor x = m.input("x", {7, 4}), residual = m.make({7, 5}), y = m.make({7, 5}),
+  const Tensor x = m.input("x", {7, 4}), residual = m.input("residual", {7, 5}), y = m.make({7, 5}),
                dy = m.make({7, 5});
   Linear::Saved saved;
   EXPECT_EQ(
       m.check(
           y, dy,
           [&](bool keep) { linear.forward(m.ctx(), y, x, keep ? &saved : nullptr, residual); },
-          [&] { linear.backward(m.ctx(), m.gradient("x"), dy, saved); }),
+          [&] {
+            linear.backward(m.ctx(), m.gradient("x"), dy, saved);
+            copy_bytes(m.gradient("residual"), dy);
+          }),
       "");
 }
 
@@ -83,13 +86,16 @@ Mlp make_mlp(ModuleCheck& m, const std::string& prefix) {
 TEST(Mlp, GradientsAgreeWithCentralDifferences) {
   ModuleCheck m(5);
   const Mlp mlp = make_mlp(m, "");
-  const Tensor x = m.input("x", {T, C}), residual = m.make({T, C}), y = m.make({T, C}),
+  const Tensor x = m.input("x", {T, C}), residual = m.input("residual", {T, C}), y = m.make({T, C}),
                dy = m.make({T, C});
   Mlp::Saved saved;
   EXPECT_EQ(
       m.check(
           y, dy, [&](bool keep) { mlp.forward(m.ctx(), y, x, residual, keep ? &saved : nullptr); },
-          [&] { mlp.backward(m.ctx(), m.gradient("x"), dy, saved); }),
+          [&] {
+            mlp.backward(m.ctx(), m.gradient("x"), dy, saved);
+            copy_bytes(m.gradient("residual"), dy);
+          }),
       "");
 }
 
@@ -151,7 +157,7 @@ TEST(Experts, GradientsAgreeWithCentralDifferencesAlsoOfExpertsWithoutTokens) {
   ModuleCheck m(7);
   const Experts experts = make_experts(m, 5);  // expert 2 gets no token, expert 4 gets one
   const Tensor x = m.input("x", {4, C}), weights = m.input("weights", {4, 2}),
-               base = m.make({4, C}), y = m.make({4, C}), dy = m.make({4, C});
+               base = m.input("base", {4, C}), y = m.make({4, C}), dy = m.make({4, C});
   m.adds_to("x");
   const Routing routing = route(m, 5, {1, 0, 3, 1, 4, 0, 1, 3});
   Experts::Saved saved;
@@ -163,6 +169,7 @@ TEST(Experts, GradientsAgreeWithCentralDifferencesAlsoOfExpertsWithoutTokens) {
                 [&] {
                   experts.backward(m.ctx(), m.gradient("x"), m.gradient("weights"), dy, routing,
                                    saved);
+                  copy_bytes(m.gradient("base"), dy);
                 }),
             "");
 }
@@ -174,8 +181,8 @@ TEST(MoeMlp, GradientsAgreeWithCentralDifferencesWithAndWithoutASharedExpert) {
     moe.router = make_router(m, 6);
     moe.experts = make_experts(m, 6);
     if (shared) moe.shared_experts = make_mlp(m, "shared_experts.");
-    const Tensor x = m.input("x", {T, C}), residual = m.make({T, C}), y = m.make({T, C}),
-                 dy = m.make({T, C});
+    const Tensor x = m.input("x", {T, C}), residual = m.input("residual", {T, C}),
+                 y = m.make({T, C}), dy = m.make({T, C});
     const Routing routing = moe.allocate_routing(*m.ctx().saved, T);
     moe.forward(m.ctx(), y, x, residual, routing, {}, nullptr);
     MoeMlp::Saved saved;
@@ -185,7 +192,10 @@ TEST(MoeMlp, GradientsAgreeWithCentralDifferencesWithAndWithoutASharedExpert) {
                     moe.forward(m.ctx(), y, x, residual, routing, {.replay = true},
                                 keep ? &saved : nullptr);
                   },
-                  [&] { moe.backward(m.ctx(), m.gradient("x"), dy, routing, saved); }),
+                  [&] {
+                    moe.backward(m.ctx(), m.gradient("x"), dy, routing, saved);
+                    copy_bytes(m.gradient("residual"), dy);
+                  }),
               "")
         << "shared " << shared;
   }

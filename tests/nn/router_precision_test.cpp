@@ -2,9 +2,8 @@
 // are rounded.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "nn/router.h"
+#include "support/compare.h"
 #include "support/op_case.h"
 
 namespace glmtune::nn {
@@ -15,14 +14,6 @@ constexpr std::int64_t T = 33, C = 24, E = 8, K = 3;
 struct GateGradients {
   std::vector<double> weight, x;
 };
-
-std::vector<double> doubles(const Tensor& t) {
-  std::vector<double> out(static_cast<std::size_t>(t.count()));
-  dispatch_real(t.dtype, [&]<class V>(V) {
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(t.as<V>()[i]);
-  });
-  return out;
-}
 
 // The same numbers, all of them BF16's, in a router of this type.
 GateGradients backward(DType dtype) {
@@ -52,22 +43,16 @@ GateGradients backward(DType dtype) {
   Router::Saved saved;
   router.forward(ctx, weights, x, routing, {}, &saved);
   router.backward(ctx, dx, dweights, routing, saved);
-  return {doubles(router.gate.weight.grad), doubles(dx)};
-}
-
-double relative_l2(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, norm = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    norm += want[i] * want[i];
-  }
-  return std::sqrt(error / norm);
+  return {test::values_of(router.gate.weight.grad), test::values_of(dx)};
 }
 
 TEST(RouterPrecision, GradientsOfTheLogitsAreNotRounded) {
   const GateGradients exact = backward(DType::kF64), bf16 = backward(DType::kBF16);
-  EXPECT_LE(relative_l2(bf16.weight, exact.weight), 1e-6);
-  EXPECT_LE(relative_l2(bf16.x, exact.x), 0x1p-9);  // dx itself is BF16
+  // Sums of 33 products in fp32: a half step, 2^-24, for each root of their number and a few more.
+  const test::Difference weight = test::compare(bf16.weight, exact.weight);
+  EXPECT_TRUE(weight.finite && weight.rel_l2 <= 1e-6) << describe(weight);
+  const test::Difference x = test::compare(bf16.x, exact.x);
+  EXPECT_TRUE(x.finite && x.rel_l2 <= 0x1p-9) << describe(x);  // dx itself is BF16
 }
 
 }  // namespace

@@ -105,15 +105,6 @@ TEST(LrSchedule, WeightDecayRisesWhenAsked) {
   EXPECT_NEAR(cosine.weight_decay(100), 0.1, 1e-12);
 }
 
-// user_reports 79: a resumed run must see the same rates.
-TEST(LrSchedule, IsAFunctionOfTheStepAlone) {
-  const LrSchedule whole(LrScheduleSettings{}, 3e-4, 0, 10),
-      resumed(LrScheduleSettings{}, 3e-4, 0, 10);
-  for (int step = 0; step < 5; ++step) static_cast<void>(whole.learning_rate(step));
-  for (int step = 5; step <= 10; ++step)
-    EXPECT_EQ(whole.learning_rate(step), resumed.learning_rate(step));
-}
-
 TEST(LrSchedule, RefusesContradictionsByKey) {
   const auto message = [](LrScheduleSettings settings) {
     try {

@@ -23,8 +23,7 @@ class RunFolder : public Trainer {
   }
   // Also for runs of two steps.
   std::string mock_recipe(const std::string& out, int steps, int every) const {
-    return with(Trainer::mock_recipe(out, steps, every), "lr_warmup_steps: 2",
-                "lr_warmup_steps: 1");
+    return yaml({.checkpoint_dir = path(out), .steps = steps, .every = every, .warmup_steps = 1});
   }
   static std::string seeded(const std::string& recipe, int seed) {
     return with(recipe, "seed: 5", cat("seed: ", seed));

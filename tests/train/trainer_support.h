@@ -12,6 +12,8 @@
 #include "base/cat.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/safetensors.h"
+#include "support/random_id_recipe.h"
 #include "train/recipe_file.h"
 #include "train/trainer.h"
 
@@ -61,27 +63,14 @@ checkpoint: {enabled: true, checkpoint_dir: )",
                path(out), "}\n", more);
   }
 
-  // Random ids in epochs of seven packs, shuffled, four packs a step (then three).
   std::string mock_recipe(const std::string& out, int steps, int every,
                           const std::string& more = "",
                           const std::string& dtype = "float32") const {
-    return cat(R"(
-recipe: TrainFinetuneRecipeForNextTokenPrediction
-seed: 5
-step_scheduler: {global_batch_size: 4, local_batch_size: 2, max_steps: )",
-               steps, ", num_epochs: 10, ckpt_every_steps: ", every,
-               R"(, save_checkpoint_every_epoch: false}
-model:
-  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
-  pretrained_model_name_or_path: )",
-               kGolden, "\n  torch_dtype: ", dtype, R"(
-  gate_bias_update_factor: 1e-3
-dataset: {_target_: nemo_automodel.components.datasets.llm.mock_iterable_dataset.MockIterableDataset, vocab_size: 320, seq_len: 24, num_samples: 7}
-dataloader: {_target_: torchdata.stateful_dataloader.StatefulDataLoader, shuffle: true}
-optimizer: {_target_: torch.optim.AdamW, lr: 1e-3}
-lr_scheduler: {lr_warmup_steps: 2, lr_decay_style: cosine}
-checkpoint: {enabled: true, checkpoint_dir: )",
-               path(out), "}\n", more);
+    return yaml({.checkpoint_dir = path(out),
+                 .steps = steps,
+                 .every = every,
+                 .dtype = dtype,
+                 .more = more});
   }
 
   std::vector<io::Value> log(const std::string& out) const {
@@ -96,6 +85,18 @@ checkpoint: {enabled: true, checkpoint_dir: )",
 
 inline std::string bytes(const std::string& path) {
   return io::read_file(path);
+}
+
+// Whether two files hold a tensor with other bytes.
+inline bool differs(const io::SafetensorsFile& a, const io::SafetensorsFile& b,
+                    const std::string& name) {
+  const auto bytes_in = [&](const io::SafetensorsFile& file) {
+    const io::TensorInfo& t = file.at(name);
+    std::vector<char> bytes(t.bytes());
+    file.read_bytes(t, 0, bytes.data(), bytes.size());
+    return bytes;
+  };
+  return bytes_in(a) != bytes_in(b);
 }
 
 }  // namespace glmtune::train

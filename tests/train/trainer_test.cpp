@@ -40,6 +40,7 @@ TEST_F(Trainer, ActivationCheckpointingChangesNoBit) {
   }
 }
 
+// user_reports 79: the rates after a resume are those of the uninterrupted run, too.
 TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
   for (const char* dtype : {"float32", "bfloat16"}) {
     const std::string whole = cat("whole_", dtype), parts = cat("parts_", dtype);
@@ -72,12 +73,8 @@ TEST_F(Trainer, ZeroStepsLoadAndSaveTheSameTensorBytes) {
   const auto before = io::SafetensorsFile::open(kGolden + "/model.safetensors");
   const auto after = io::SafetensorsFile::open(saved + "/model.safetensors");
   ASSERT_EQ(before.tensors().size(), after.tensors().size());
-  for (const io::TensorInfo& t : before.tensors()) {
-    std::vector<char> a(t.bytes()), b(t.bytes());
-    before.read_bytes(t, 0, a.data(), a.size());
-    after.read_bytes(after.at(t.name), 0, b.data(), b.size());
-    EXPECT_EQ(a, b) << t.name;
-  }
+  for (const io::TensorInfo& t : before.tensors())
+    EXPECT_FALSE(differs(before, after, t.name)) << t.name;
 }
 
 TEST_F(Trainer, TrainedExportDiffersOnlyWhereTrained) {
@@ -86,12 +83,9 @@ TEST_F(Trainer, TrainedExportDiffersOnlyWhereTrained) {
   const auto after =
       io::SafetensorsFile::open(path("out/LATEST/model/consolidated/model.safetensors"));
   for (const io::TensorInfo& t : before.tensors()) {
-    std::vector<char> a(t.bytes()), b(t.bytes());
-    before.read_bytes(t, 0, a.data(), a.size());
-    after.read_bytes(after.at(t.name), 0, b.data(), b.size());
     const bool frozen = t.name.find(".indexer.") != std::string::npos ||
                         t.name.ends_with("e_score_correction_bias");
-    EXPECT_EQ(a == b, frozen) << t.name;
+    EXPECT_EQ(differs(before, after, t.name), !frozen) << t.name;
   }
 }
 
@@ -217,7 +211,7 @@ TEST_F(Trainer, UnwritableCheckpointFolderIsNamedBeforeTraining) {
     train(golden_recipe("file/below"));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("file"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find(path("file/below")), std::string::npos) << e.what();
   }
 }
 

@@ -87,24 +87,23 @@ struct Training {
     const LrSchedule schedule(recipe.optimizer.lr, 0);
     std::vector<ValidationSet> none;
     TrainingPosition position;
-    outcome.code =
-        run_loop({.engine = engine,
-                  .optimizer = optimizer,
-                  .source = source,
-                  .sampler = sampler,
-                  .validation = none,
-                  .scheduler = scheduler,
-                  .lr_schedule = schedule,
-                  .recipe = recipe,
-                  .stop_signal = nullptr,
-                  .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
-                  .on_validation = [](const ValidationResult&) {},
-                  .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
-                  .count_flops = {},
-                  .save = [](std::int64_t, const StepResult&, const std::vector<ValidationResult>&,
-                             bool) {},
-                  .numbers_come_late = late},
-                 position);
+    outcome.code = run_loop(
+        {.engine = engine,
+         .optimizer = optimizer,
+         .source = source,
+         .sampler = sampler,
+         .validation = none,
+         .scheduler = scheduler,
+         .lr_schedule = schedule,
+         .recipe = recipe,
+         .stop_signal = nullptr,
+         .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
+         .on_validation = [](const ValidationResult&) {},
+         .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
+         .count_flops = {},
+         .save = [](std::int64_t, const StepResult&, const std::vector<ValidationResult>&, bool) {},
+         .numbers_come_late = late},
+        position);
     engine.model().visit_parameters([&](nn::Parameter& p) {
       if (p.value.dtype != DType::kF64) return;
       outcome.parameters.insert(outcome.parameters.end(), p.value.as<double>(),
@@ -164,6 +163,8 @@ TEST(TrainingLoop, AccumulationDoesNotChangeTheStep) {
   for (const Outcome* other : {&four, &two}) {
     EXPECT_NEAR(*other->steps[0].loss, *one.steps[0].loss, 1e-12);
     EXPECT_NEAR(other->steps[0].grad_norm, one.steps[0].grad_norm, 1e-10);
+    // Adam's first step is lr · g / (|g| + eps): it turns the rounding of a gradient near eps,
+    // 1e-8, into one a million times as large.
     for (std::size_t i = 0; i < one.parameters.size(); ++i)
       EXPECT_NEAR(other->parameters[i], one.parameters[i], 1e-8);
   }
