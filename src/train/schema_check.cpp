@@ -105,7 +105,7 @@ class Checker {
     if (text.empty()) return true;
     const TargetRow* found = find_target(row.values, text);
     if (found == nullptr) {
-      error(cat(written->where, ": unknown ", path, "._target_ ", text,
+      error(cat(absent ? where : written->where, ": unknown ", path, "._target_ ", text,
                 "; known here: ", known_targets(row.values)));
       return false;
     }
