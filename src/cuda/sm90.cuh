@@ -51,6 +51,17 @@ __device__ __forceinline__ void mbarrier_arrive_expect(std::uint64_t* bar, std::
                "r"(bytes)
                : "memory");
 }
+// Whether the phase is complete, without waiting.
+__device__ __forceinline__ bool mbarrier_test(std::uint64_t* bar, std::uint32_t parity) {
+  std::uint32_t done = 0;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(done)
+      : "r"(smem_address(bar)), "r"(parity)
+      : "memory");
+  return done != 0;
+}
 __device__ __forceinline__ bool mbarrier_try_wait(std::uint64_t* bar, std::uint32_t parity) {
   std::uint32_t done = 0;
   asm volatile(
@@ -123,11 +134,13 @@ __device__ __forceinline__ void tma_load_2d_multicast(void* dst, const CUtensorM
 }
 __device__ __forceinline__ void tma_load_3d_multicast(void* dst, const CUtensorMap* map,
                                                       std::uint64_t* bar, int x, int y, int z,
-                                                      std::uint16_t mask) {
+                                                      std::uint16_t mask,
+                                                      std::uint64_t policy = kEvictNormal) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(smem_address(dst)),
-      "l"(map), "r"(smem_address(bar)), "r"(x), "r"(y), "r"(z), "h"(mask)
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(
+          smem_address(dst)),
+      "l"(map), "r"(smem_address(bar)), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(policy)
       : "memory");
 }
 
@@ -139,10 +152,11 @@ __device__ __forceinline__ void tma_store_2d(const CUtensorMap* map, const void*
       : "memory");
 }
 __device__ __forceinline__ void tma_store_3d(const CUtensorMap* map, const void* src, int x, int y,
-                                             int z) {
+                                             int z, std::uint64_t policy = kEvictNormal) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
-      "r"(smem_address(src)), "r"(x), "r"(y), "r"(z)
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint "
+      "[%0, {%2, %3, %4}], [%1], %5;" ::"l"(map),
+      "r"(smem_address(src)), "r"(x), "r"(y), "r"(z), "l"(policy)
       : "memory");
 }
 // Adds the box to global memory in the map's type; one rounding an element.

@@ -11,8 +11,7 @@ using namespace grouped;
 constexpr int kStages = 4;
 constexpr int kThreads = 384;
 constexpr int kStagingBytes = 8 * 2048;  // results on their way out: 16 rows of 128 bytes a warp
-constexpr int kSharedBytes =
-    kStages * (kStageBytes + 16) + kStagingBytes + (kMaxExperts + 1) * 4 + 1024;
+using Memory = SharedMemory<kStages, kStageBytes, kStagingBytes>;
 
 // 16 rows x 256 columns of a warp to bf16 rows: through shared memory, for whole 128-byte lines.
 __device__ __forceinline__ void store_rows(bf16* out, std::int64_t ld, const float (&d)[128],
@@ -51,64 +50,38 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a,
                    const __grid_constant__ CUtensorMap map_b, Problem p) {
   extern __shared__ std::uint8_t raw[];
-  std::uint8_t* shared = raw + (1024 - smem_address(raw) % 1024) % 1024;
-  std::uint8_t* staging = shared + kStages * kStageBytes;
-  auto* full = reinterpret_cast<std::uint64_t*>(staging + kStagingBytes);
-  std::uint64_t* empty = full + kStages;
-  auto* before = reinterpret_cast<int*>(empty + kStages);
+  Memory memory(raw);
+  memory.begin<Schedule<P>>(p, 16);  // 8 multiplying warps in each of the two blocks
   const int rank = static_cast<int>(cluster_cta_rank());
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], 16);  // 8 multiplying warps in each of the two blocks
-    }
-    fence_mbarrier_init();
-  }
-  if (warp == 1) count_tiles<P>(p, before);
-  __syncthreads();
-  cluster_sync();
-
-  Schedule<P> tiles{before, p};
+  Schedule<P> tiles{memory.before, p};
   const int clusters = static_cast<int>(gridDim.x) / 2;
   int index = static_cast<int>(blockIdx.x) / 2;
 
   if (warp < 4) {
     register_budget_lower<40>();
     if (warp == 0 && elect_one())
-      feed<kStages>(tiles, index, clusters, rank, shared, full, empty, &map_a, &map_b,
-                    [](const Tile&) {});
+      feed(tiles, index, clusters, rank, memory, &map_a, &map_b, kEvictNormal, [](const Tile&) {});
   } else {
     register_budget_raise<232>();
     const int group = warp / 4 - 1;  // rows 64·group .. of the tile
-    SlabRing<kStages> ring;
+    Ring<kStages> ring;
     float d[kTileN / 2];
     for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
       if (tile.rows <= 64 * group || tile.n0 >= p.n) {  // nothing to write: only keeps step
         for (int kb = 0; kb < tile.k_blocks; ++kb) {
-          mbarrier_wait(&full[ring.slot], ring.phase);
-          release_slab(&empty[ring.slot]);
+          mbarrier_wait(&memory.full[ring.slot], ring.phase);
+          release_slab(&memory.empty[ring.slot]);
           ring.next();
         }
         continue;
       }
-      int held = ring.slot;  // the slot the products in flight read
-      for (int kb = 0; kb < tile.k_blocks; ++kb) {
-        mbarrier_wait(&full[ring.slot], ring.phase);
-        multiply_slab<P>(d, shared + ring.slot * kStageBytes, group, kb > 0);
-        wgmma_wait<1>();
-        if (kb > 0) release_slab(&empty[held]);
-        held = ring.slot;
-        ring.next();
-      }
-      wgmma_wait<0>();
-      wgmma_pin(d);
-      release_slab(&empty[held]);
+      multiply_tile<P>(d, memory, ring, tile, group);
       const int row = 64 * group + 16 * (warp % 4);
       Out* out =
           static_cast<Out*>(p.out) + static_cast<std::int64_t>(tile.m0 + row) * p.ld + tile.n0;
-      store_rows(out, p.ld, d, staging + (warp - 4) * 2048, tile.rows - row, p.n - tile.n0);
+      store_rows(out, p.ld, d, memory.staging + (warp - 4) * 2048, tile.rows - row, p.n - tile.n0);
     }
   }
   __syncwarp();
@@ -138,7 +111,7 @@ bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op) {
                   .k = static_cast<int>(op.a.size(1))};
   const CUtensorMap a = map_of(op.a), b = map_of(op.b);
   const bool wide = op.out.dtype == DType::kF32;
-  const auto go = [&](auto kernel) { launch(ctx, kernel, kThreads, kSharedBytes, p, a, b); };
+  const auto go = [&](auto kernel) { launch(ctx, kernel, kThreads, Memory::kBytes, p, a, b); };
   if (op.trans_b)
     go(wide ? grouped_kernel<Product::kTransB, float> : grouped_kernel<Product::kTransB, bf16>);
   else

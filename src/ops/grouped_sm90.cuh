@@ -14,7 +14,7 @@ inline constexpr int kTileM = 128, kTileN = 256, kTileK = 64;
 inline constexpr int kPiece = 64 * 64 * 2;  // bytes of one copied box: 64 rows of 128 bytes
 inline constexpr int kPiecesA = kTileM / 64, kPiecesB = kTileN / 64;
 inline constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
-inline constexpr int kMaxExperts = 480;
+inline constexpr int kMaxExperts = 448;
 inline constexpr int kRasterM = 8;  // tile pairs along m walked together: operands stay in L2
 
 enum class Product : std::uint8_t {
@@ -82,17 +82,19 @@ struct Schedule {
   }
 };
 
-// One slab of both operands into `stage`, this block's share of the cluster's copies.
+// One slab of both operands into `stage`, this block's share of the cluster's copies, under an L2
+// policy.
 template <Product P>
 __device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* full,
                                           const CUtensorMap* map_a, const CUtensorMap* map_b,
-                                          const Tile& tile, int kb, int rank) {
+                                          const Tile& tile, int kb, int rank,
+                                          std::uint64_t policy) {
   const int k = tile.k0 + kb * kTileK;
 #pragma unroll
   for (int i = 0; i < kPiecesA; ++i) {
     const int m = tile.m0 + 64 * i;
     const int x = P == Product::kWgrad ? m : k, y = P == Product::kWgrad ? k : m;
-    tma_load_2d(stage + i * kPiece, map_a, full, x, y);
+    tma_load_2d(stage + i * kPiece, map_a, full, x, y, policy);
   }
   std::uint8_t* b = stage + kPiecesA * kPiece;
 #pragma unroll
@@ -100,14 +102,13 @@ __device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* fu
     const int j = rank * (kPiecesB / 2) + half, n = tile.n0 + 64 * j;
     const int x = P == Product::kTransB ? k : n, y = P == Product::kTransB ? n : k;
     const int z = P == Product::kWgrad ? 0 : tile.expert;
-    tma_load_3d_multicast(b + j * kPiece, map_b, full, x, y, z, 3);
+    tma_load_3d_multicast(b + j * kPiece, map_b, full, x, y, z, 3, policy);
   }
 }
 
 // before[e] = tiles of the experts before e, for e = 0 .. experts, by one warp.
-template <Product P>
+template <class Tiles>
 __device__ __forceinline__ void count_tiles(const Problem& p, int* before) {
-  using Tiles = Schedule<P>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   int sum = 0;
   for (int base = 0; base < p.experts; base += 32) {
@@ -126,33 +127,69 @@ __device__ __forceinline__ void count_tiles(const Problem& p, int* before) {
   if (lane == 0) before[0] = 0;
 }
 
-// The place in the ring of slabs, and the parity of its phase.
-template <int kStages>
-struct SlabRing {
+// The place in a ring of slots, and the parity of its phase.
+template <int kSlots>
+struct Ring {
   int slot = 0;
   std::uint32_t phase = 0;
   __device__ __forceinline__ void next() {
-    if (++slot == kStages) {
+    if (++slot == kSlots) {
       slot = 0;
       phase ^= 1;
     }
   }
 };
 
+// A kernel's shared memory: a ring of slabs, room for results on their way out, the ring's
+// barriers, and the number of tiles before every expert.
+template <int kStages, int kSlabBytes, int kStagingBytes>
+struct SharedMemory {
+  static constexpr int kBytes =
+      kStages * (kSlabBytes + 16) + kStagingBytes + (kMaxExperts + 1) * 4 + 1024;
+
+  std::uint8_t *slabs, *staging;
+  std::uint64_t *full, *empty;
+  int* before;
+
+  __device__ explicit SharedMemory(std::uint8_t* raw)
+      : slabs(raw + (1024 - smem_address(raw) % 1024) % 1024),
+        staging(slabs + kStages * kSlabBytes),
+        full(reinterpret_cast<std::uint64_t*>(staging + kStagingBytes)),
+        empty(full + kStages),
+        before(reinterpret_cast<int*>(empty + kStages)) {}
+
+  // By all threads of a cluster, before anything else; `releases` arrivals empty a slot.
+  template <class Tiles>
+  __device__ void begin(const Problem& p, int releases) {
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < kStages; ++s) {
+        mbarrier_init(&full[s], 1);
+        mbarrier_init(&empty[s], releases);
+      }
+      fence_mbarrier_init();
+    }
+    if (threadIdx.x / 32 == 1) count_tiles<Tiles>(p, before);
+    __syncthreads();
+    cluster_sync();
+  }
+
+  __device__ std::uint8_t* slab(int slot) const { return slabs + slot * kSlabBytes; }
+};
+
 // One thread of a block feeds the ring with the slabs of all its tiles; begin(tile) comes first.
-template <int kStages, Product P, class Begin>
+template <int kStages, int kStaging, Product P, class Begin>
 __device__ __forceinline__ void feed(Schedule<P> tiles, int index, int clusters, int rank,
-                                     std::uint8_t* stages, std::uint64_t* full,
-                                     std::uint64_t* empty, const CUtensorMap* map_a,
-                                     const CUtensorMap* map_b, Begin&& begin) {
-  SlabRing<kStages> ring;
+                                     const SharedMemory<kStages, kStageBytes, kStaging>& memory,
+                                     const CUtensorMap* map_a, const CUtensorMap* map_b,
+                                     std::uint64_t policy, Begin&& begin) {
+  Ring<kStages> ring;
   for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
     begin(tile);
     for (int kb = 0; kb < tile.k_blocks; ++kb) {
-      mbarrier_wait(&empty[ring.slot], ring.phase ^ 1);
-      mbarrier_arrive_expect(&full[ring.slot], kStageBytes);
-      load_slab<P>(stages + ring.slot * kStageBytes, &full[ring.slot], map_a, map_b, tile, kb,
-                   rank);
+      std::uint64_t* full = &memory.full[ring.slot];
+      mbarrier_wait(&memory.empty[ring.slot], ring.phase ^ 1);
+      mbarrier_arrive_expect(full, kStageBytes);
+      load_slab<P>(memory.slab(ring.slot), full, map_a, map_b, tile, kb, rank, policy);
       ring.next();
     }
   }
@@ -183,6 +220,41 @@ __device__ __forceinline__ void multiply_slab(float (&d)[kTileN / 2], const std:
   wgmma_commit();
 }
 
+// The last slab of an expert's rows reaches into the next expert's: those rows count as zero.
+// By the 256 multiplying threads. (A branch around a slab's last steps instead would serialize all
+// of the kernel's products.)
+__device__ __forceinline__ void clear_rows(std::uint8_t* stage, int valid) {
+  const int chunks = (kTileK - valid) * 8;  // of 16 bytes, in each piece
+  for (int i = static_cast<int>(threadIdx.x) - 128; i < chunks * (kPiecesA + kPiecesB); i += 256) {
+    const int piece = i / chunks, chunk = i - piece * chunks;
+    *reinterpret_cast<uint4*>(stage + piece * kPiece + valid * 128 + chunk * 16) = uint4{};
+  }
+  fence_async_shared();
+  named_barrier_sync(1, 256);
+}
+
+// A tile's products of a multiplying warpgroup, the sum over the tile's slabs: d is complete, and
+// every slab handed back.
+template <Product P, class Memory, int kStages>
+__device__ __forceinline__ void multiply_tile(float (&d)[kTileN / 2], const Memory& memory,
+                                              Ring<kStages>& ring, const Tile& tile, int group) {
+  int held = ring.slot;  // the slot the products in flight read
+  for (int kb = 0; kb < tile.k_blocks; ++kb) {
+    mbarrier_wait(&memory.full[ring.slot], ring.phase);
+    std::uint8_t* stage = memory.slab(ring.slot);
+    if (P == Product::kWgrad && kb + 1 == tile.k_blocks && tile.k_last < kTileK)
+      clear_rows(stage, tile.k_last);
+    multiply_slab<P>(d, stage, group, kb > 0);
+    wgmma_wait<1>();
+    if (kb > 0) release_slab(&memory.empty[held]);
+    held = ring.slot;
+    ring.next();
+  }
+  wgmma_wait<0>();
+  wgmma_pin(d);
+  release_slab(&memory.empty[held]);
+}
+
 // Columns 64·chunk .. of a warp's 16 rows as bf16 to 16 swizzled rows of 128 bytes.
 __device__ __forceinline__ void stage_bf16(const float (&d)[kTileN / 2], int chunk,
                                            std::uint8_t* to) {
@@ -208,6 +280,13 @@ void launch(Context& ctx, Kernel kernel, int threads, int shared_bytes, const Pr
            static_cast<std::size_t>(shared_bytes), stream_of(ctx)>>>(maps..., p);
   CHECK_LAUNCH();
 }
+
+// What a weight gradient's kernel gets.
+struct WgradLaunch {
+  CUtensorMap dy, x, dw;
+  Problem p;
+};
+void wgrad_bf16_of_many_rows(Context& ctx, const WgradLaunch& go);  // grouped_wgrad_bf16_sm90.cu
 
 // Whether the copy engine can fetch this operand's rows.
 inline bool addressable(const Tensor& t) {
