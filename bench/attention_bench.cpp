@@ -10,73 +10,18 @@
 #include <vector>
 
 #include "base/cat.h"
-#include "bench.h"
-#include "cuda/device.h"
+#include "op_bench.h"
 #include "ops/attention.h"
 #include "ops/indexer.h"
 
 namespace {
 
 using namespace glmtune;
-
-// Half a second of rest; a sample is long enough for the host's clock.
-constexpr bench::Timing kTiming{
-    .rest = 0.5, .burst = 5, .sustained = 9, .fewest_runs = 3, .most_runs = 16};
-
-class Bench {
- public:
-  Bench() : device_(make_cuda_context(0)), scratch_(std::size_t{2} << 30, Device::kCuda) {
-    ctx_.device = ctx_.target = Device::kCuda;
-    ctx_.stream = cuda_stream(*device_);
-    ctx_.cuda = device_.get();
-    ctx_.scratch = &scratch_;
-    std::mt19937 rng(1);
-    std::normal_distribution<float> normal;
-    for (BFloat16& x : list_) x = BFloat16(normal(rng));
-  }
-
-  OwnedTensor zeros(Shape shape, DType dtype) { return {shape, dtype, Device::kCuda}; }
-  // Normal numbers out of one list, from another place each time.
-  OwnedTensor normal(Shape shape) {
-    OwnedTensor t(shape, DType::kBF16, Device::kCuda);
-    const Tensor flat = t.view.reshape({t.view.count()});
-    const auto size = static_cast<std::int64_t>(list_.size());
-    const Tensor list = Tensor::dense(list_.data(), {size}, DType::kBF16, Device::kCpu);
-    for (std::int64_t done = 0; done < flat.count();) {
-      at_ = (at_ + 1000003) % (size / 2);
-      const std::int64_t n = std::min(flat.count() - done, size - at_);
-      copy_bytes(flat.rows(done, done + n), list.rows(at_, at_ + n));
-      done += n;
-    }
-    return t;
-  }
-  template <class T>
-  OwnedTensor upload(Shape shape, DType dtype, std::vector<T>& values) {
-    OwnedTensor t(shape, dtype, Device::kCuda);
-    copy_bytes(t, Tensor::dense(values.data(), shape, dtype, Device::kCpu));
-    return t;
-  }
-
-  template <class Op>
-  void line(const std::string& name, double flop, const Op& op) {
-    const auto [burst, sustained] =
-        bench::time_on_device(*device_, kTiming, [&] { run(ctx_, op); });
-    std::printf("%-36s %9.3f ms %6.0f TFLOP/s   %9.3f ms %6.0f TFLOP/s\n", name.c_str(), burst,
-                flop / burst * 1e-9, sustained, flop / sustained * 1e-9);
-    std::fflush(stdout);
-  }
-
- private:
-  CudaContextPtr device_;
-  Arena scratch_;
-  Context ctx_;
-  std::vector<BFloat16> list_ = std::vector<BFloat16>(std::size_t{1} << 24);
-  std::int64_t at_ = 0;
-};
+using bench::OpBench;
 
 constexpr std::int64_t kHeads = 64;
 
-void causal(Bench& bench, std::int64_t B, std::int64_t S, bool masked) {
+void causal(OpBench& bench, std::int64_t B, std::int64_t S, bool masked) {
   const std::int64_t T = B * S;
   std::vector<std::int32_t> bounds;
   for (std::int64_t i = 0; i < B; ++i)
@@ -128,7 +73,7 @@ void causal(Bench& bench, std::int64_t B, std::int64_t S, bool masked) {
 }
 
 // The last T queries of a document of S rows; K keys spread evenly at random over what they see.
-void sparse(Bench& bench, std::int64_t T, std::int64_t S, std::int64_t K) {
+void sparse(OpBench& bench, std::int64_t T, std::int64_t S, std::int64_t K) {
   std::mt19937 rng(3);
   std::vector<std::int32_t> indices(static_cast<std::size_t>(T * K), -1), counts;
   double pairs = 0;
@@ -181,7 +126,7 @@ void sparse(Bench& bench, std::int64_t T, std::int64_t S, std::int64_t K) {
                                     .scale = 1.0 / 16});
 }
 
-void index(Bench& bench, std::int64_t T, std::int64_t S) {
+void index(OpBench& bench, std::int64_t T, std::int64_t S) {
   std::vector<float> weights(static_cast<std::size_t>(T * 32));
   std::mt19937 rng(4);
   std::normal_distribution<float> normal;
@@ -214,7 +159,7 @@ int run_bench(const std::vector<std::string>& names) {
   const auto wanted = [&](const char* name) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
-  Bench bench;
+  OpBench bench;
   const CudaDeviceInfo device = cuda_device_info(0);
   std::printf("%s\n%-36s %-26s   %s\n", device.name.c_str(), "op", "burst", "sustained");
   if (wanted("causal")) {
