@@ -4,6 +4,8 @@ namespace glmtune::nn {
 
 void DecoderLayer::forward(Context& ctx, Tensor y, Tensor x, const PackedRow& row,
                            const LayerDecisions& decisions, Mode mode, Saved* saved) const {
+  check((saved != nullptr) == (mode.keep != Keep::kNothing),
+        "a layer's forward keeps something where `saved` is given, and only there");
   const Scope scope(*ctx.scratch);
   const bool keep_all = mode.keep == Keep::kAll;
   Arena& arena = arena_of(ctx, mode.keep);

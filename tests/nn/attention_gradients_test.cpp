@@ -140,6 +140,18 @@ DecoderLayer make_layer(ModuleCheck& m, bool sparse) {
   return layer;
 }
 
+TEST(DecoderLayer, KeepsSomethingExactlyWhereItIsGivenAPlace) {
+  ModuleCheck m(2);
+  const DecoderLayer layer = make_layer(m, false);
+  const PackedRow row = m.row({5, 3}, 19, {.index_topk = 16});
+  const Tensor x = m.input("x", {row.tokens, C}), y = m.make({row.tokens, C});
+  const LayerDecisions decisions{.selection = layer.indexer->allocate(*m.ctx().saved, row),
+                                 .routing = {}};
+  DecoderLayer::Saved saved;
+  EXPECT_THROW(layer.forward(m.ctx(), y, x, row, decisions, {}, &saved), Error);
+  EXPECT_THROW(layer.forward(m.ctx(), y, x, row, decisions, {.keep = Keep::kAll}, nullptr), Error);
+}
+
 // Dense and MoE layers, the gradient written over dy as the layer loop does; all kept at once, and
 // a selection first and the rest by a second forward.
 TEST_P(AttentionPaths, DecoderLayerGradientsAgreeWithCentralDifferences) {
