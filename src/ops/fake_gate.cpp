@@ -1,6 +1,7 @@
 #include "ops/fake_gate.h"
 
 #include <cmath>
+#include <vector>
 
 #include "base/cat.h"
 #include "ops/expect.h"
@@ -12,9 +13,12 @@ namespace {
 template <class W>
 void choose(const FakeGate& op) {
   const FakeChoice choice = fake_choice(op);
+  std::vector<std::int32_t> favours;
+  for (std::int64_t e = 0; e < op.experts; ++e) favours.push_back(choice.favour(e));
 #pragma omp parallel for
   for (std::int64_t t = 0; t < op.weights.size(0); ++t)
-    choice.fill(t, op.noise, op.expert_ids.as<std::int32_t>() + t * op.expert_ids.stride(0),
+    choice.fill(t, op.noise, favours.data(),
+                op.expert_ids.as<std::int32_t>() + t * op.expert_ids.stride(0),
                 op.weights.as<W>() + t * op.weights.stride(0));
 }
 
