@@ -1,5 +1,6 @@
 #include "tensor/staging.h"
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 
@@ -73,7 +74,7 @@ void UploadRing::upload(Tensor dst, std::span<const std::byte> src, void* stream
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % kSlots;
   slot.sent.wait();
-  if (slot.buffer.size() < src.size()) slot.buffer.resize(src.size());
+  if (slot.buffer.size() < src.size()) slot.buffer.resize(std::bit_ceil(src.size()));
   std::memcpy(slot.buffer.data(), src.data(), src.size());
   cuda_memory::copy(dst.data, slot.buffer.data(), src.size(), stream);
   slot.sent.record(stream);

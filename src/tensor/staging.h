@@ -57,7 +57,8 @@ class UploadRing {
 
   explicit UploadRing(Device device);
   // dst = src, in the stream's order; src may change when the call returns. Waits only while all
-  // slots are still under way. dst is contiguous and as large as src.
+  // slots are still under way, and for the whole device where a slot is too small: it then grows to
+  // the next power of two, a few times in a run. dst is contiguous and as large as src.
   void upload(Tensor dst, std::span<const std::byte> src, void* stream);
 
  private:
