@@ -8,6 +8,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/fnv.h"
 #include "base/format.h"
 
 namespace glmtune {
@@ -85,6 +86,27 @@ TEST(ExitCode, HasTheDocumentedNumbers) {
   EXPECT_EQ(exit_status(ExitCode::kNonFinite), 5);
   EXPECT_EQ(exit_status(ExitCode::kInternalError), 70);
   EXPECT_EQ(exit_status(ExitCode::kPreempted), 75);
+}
+
+TEST(Fnv1a, HashesTextAsPublished) {
+  const auto hash = [](const char* text) {
+    Fnv1a h;
+    h.add(text);
+    return h.value();
+  };
+  EXPECT_EQ(hash(""), 0xCBF29CE484222325U);
+  EXPECT_EQ(hash("a"), 0xAF63DC4C8601EC8CU);
+  EXPECT_EQ(hash("foobar"), 0x85944171F73967E8U);
+}
+
+TEST(Fnv1a, EveryByteOfAWordReachesTheLowHalfOfTheValue) {
+  const auto low_half = [](std::uint64_t word) {
+    Fnv1a h;
+    h.add(word);
+    return h.value() & 0xFFFFFFFFU;
+  };
+  for (int byte = 0; byte < 8; ++byte)
+    EXPECT_NE(low_half(std::uint64_t{1} << (8 * byte)), low_half(0)) << byte;
 }
 
 }  // namespace
