@@ -8,7 +8,7 @@ namespace glmtune::nn {
 
 struct LmHead {
   std::int64_t chunk_rows = 1024;
-  // A power of two, which packs divide by, whose logits take at most a gigabyte in 16 bits.
+  // A power of two from 64 to 4096 whose logits take about a gigabyte at most in 16 bits.
   static std::int64_t rows_for(std::int64_t vocab_size);
 
   // loss_sum F64 [1] += Σ cross-entropy of the labelled rows of h [T, C]. With dh [T, C]

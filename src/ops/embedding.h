@@ -4,8 +4,9 @@
 
 namespace glmtune::ops {
 
-// y[t] = table[ids[t]];  y [T, C], ids I32 [T], table [V, C]. An id outside [0, V) is an error
-// (CPU).
+// y[t] = table[ids[t]];  y [T, C], ids I32 [T], table [V, C]. An id outside [0, V) is an error on
+// the CPU and gives a row of NaN on a GPU; what lays out rows checks ids before they travel
+// (nn/packed_row.h).
 struct Embedding {
   Tensor y, ids, table;
   void check() const;

@@ -12,8 +12,9 @@ void release(void* p) noexcept;
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* p) noexcept;
 
-// Any direction. Queued in the stream: host memory must be page-locked and stay as it is until the
-// copy is made.
+// Any direction, in the stream's order. Page-locked host memory must stay as it is until the copy
+// is made, which the call does not wait for. Pageable memory may change when the call returns on
+// the way up; on the way down the call returns when the copy is made.
 void copy(void* dst, const void* src, std::size_t bytes, void* stream);
 void zero(void* dst, std::size_t bytes, void* stream);
 void synchronize(void* stream);  // waits until everything in the stream is done

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "support/message_of.h"
 #include "support/tiny_model.h"
 
 namespace glmtune::nn {
@@ -33,12 +34,7 @@ struct Built {
 };
 
 std::string error_of(const Ints& ids, const Ints& labels, const Ints& cu) {
-  try {
-    const Built built(ids, labels, cu, {.index_topk = 4});
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::message_of([&] { const Built built(ids, labels, cu, {.index_topk = 4}); });
 }
 
 TEST(AttentionPathChoice, FollowsTheLengthOfTheDocument) {

@@ -84,7 +84,7 @@ TEST(RandomNormal, NeitherThreadsNorCutsChangeABit) {
   }
 }
 
-// Any deviation: F32 and BF16, at places that are no multiple of a block.
+// F32 and BF16, at places that are no multiple of a block.
 TEST(RandomNormal, TheDeviceDrawsTheSameBits) {
   if (!test::cuda_device_present()) GTEST_SKIP() << "no CUDA device";
   test::TestContext test(Device::kCuda);
