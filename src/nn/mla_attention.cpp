@@ -167,6 +167,7 @@ void MlaAttention::backward(Context& ctx, Tensor dh, Tensor dy, const PackedRow&
     const Tensor dout = scratch.make({T, H * heads.V}, dtype);
     o_proj.backward(ctx, dout, dy, s.o);
     if (!row.expanded.empty()) {
+      const Scope expanded(scratch);
       const Tensor dkv = scratch.make({T, H * (heads.N + heads.V)}, dtype);
       for (const bool with_mask : {false, true}) {
         const ops::Documents& documents = with_mask ? row.masked : row.dense;
