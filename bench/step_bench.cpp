@@ -66,8 +66,11 @@ int run(int argc, char** argv) {
   const int rows = args.is_on("together") ? 1 : packs;
   const int row_tokens = packs * tokens / rows, row_documents = packs * documents / rows;
   train::MemoryEstimate planned = train::estimate_memory(
-      config, recipe, dtype, train::SampleRow(1, row_tokens, row_tokens / row_documents), {},
-      device);
+      config, recipe, dtype,
+      train::RowSize{.tokens = row_tokens,
+                     .longest_document = (row_tokens + row_documents - 1) / row_documents,
+                     .most_documents = row_documents},
+      {}, device);
   if (!update) planned.optimizer = 0;
   // Its own memory, some 500 MB, is no part of any plan.
   const CudaContextPtr before = device == Device::kCuda ? make_cuda_context(0) : nullptr;

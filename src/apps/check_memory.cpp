@@ -9,28 +9,37 @@ namespace {
 
 constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
 
-// Tokens of one sample; 0 where only the data know.
-std::int64_t sample_tokens(const train::DatasetEntry& entry) {
-  if (entry.packing.packed_sequence_size > 0) return entry.packing.packed_sequence_size;
+// What no sample is longer than by the recipe; 0 where only the data know.
+std::int64_t longest_sample(const train::DatasetEntry& entry) {
   return std::visit(
       [](const auto& settings) -> std::int64_t {
-        if constexpr (requires { settings.seq_length; }) return settings.seq_length.value_or(0);
+        if constexpr (requires { settings.seq_length; })
+          return settings.too_long == data::TooLong::kKeep ? 0 : settings.seq_length.value_or(0);
         if constexpr (requires { settings.seq_len; }) return settings.seq_len;
         return 0;
       },
       entry.settings);
 }
 
-// The same, or the longest of the rows that were read.
-std::int64_t row_length(const CheckReport& report, const train::DatasetEntry& entry) {
-  if (const std::int64_t tokens = sample_tokens(entry); tokens > 0) return tokens;
-  for (const ReadRows& read : report.rows)
-    if (read.key == entry.key) return read.summary.longest;
-  return 0;
-}
-
-train::SampleRow sample_row(std::int64_t samples, std::int64_t tokens) {
-  return train::SampleRow(samples, std::max<std::int64_t>(1, tokens));
+// One pack of a data set; tokens 0 where only the data know. Exact where all rows were read; from a
+// part of them only what the recipe leaves open is taken.
+train::RowSize pack_size(const CheckReport& report, const train::DatasetEntry& entry) {
+  const std::int64_t pack = entry.packing.packed_sequence_size, longest = longest_sample(entry);
+  train::RowSize size{.packs = 1,
+                      .tokens = pack > 0 ? pack : longest,
+                      .longest_document = longest,
+                      .most_documents = pack > 0 || entry.packing.prepacked ? 0 : 1};
+  for (const ReadRows& read : report.rows) {
+    if (read.key != entry.key || read.pack_tokens == 0) continue;
+    if (read.all)
+      size = {.packs = 1,
+              .tokens = read.pack_tokens,
+              .longest_document = read.summary.longest,
+              .most_documents = read.pack_documents};
+    else if (size.tokens == 0)
+      size.tokens = read.pack_tokens;
+  }
+  return size;
 }
 
 // What the weights are in memory: FP8 becomes bf16, F16 float32.
@@ -53,21 +62,26 @@ RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
   const bool pipeline = plan.pp > 1 && recipe.distributed.pipeline;
   const std::int64_t samples = pipeline ? recipe.distributed.pipeline->microbatch_size
                                         : recipe.step_scheduler.local_batch_size;
-  const std::int64_t tokens = row_length(report, recipe.dataset);
+  const train::RowSize training = pack_size(report, recipe.dataset);
   // Such a size is a bound that no row reaches, and no memory can be planned for it.
-  out.row_tokens = tokens > kLongestRow / samples ? 0 : tokens * samples;
+  out.row_tokens = training.tokens > kLongestRow / samples ? 0 : training.tokens * samples;
   const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
                                  .pipeline_stages = plan.pp};
   const Device target = plan.world_size > 1 ? Device::kCuda : train::choose_device(nullptr);
+  // A rank's share of so many packs.
+  const auto share = [&](train::RowSize size, std::int64_t packs) {
+    size.packs = packs;
+    size.tokens = std::max<std::int64_t>(1, size.tokens / plan.cp);
+    return size;
+  };
   const auto rows_of = [&](std::int64_t packs) {
-    train::RunRows rows(out.row_tokens == 0 ? train::SampleRow(1, 1)
-                                            : sample_row(packs, tokens / plan.cp));
+    train::RunRows rows(out.row_tokens == 0 ? train::RowSize{} : share(training, packs));
     for (const train::DatasetEntry& entry : recipe.validation_datasets) {
       const std::int64_t batch = recipe.validation_dataloader.batch_size.value_or(packs);
-      const std::int64_t length = row_length(report, entry);
-      if (length > 0 && length <= kLongestRow / batch)
-        rows.validation.push_back(sample_row(batch, length / plan.cp));
+      const train::RowSize size = pack_size(report, entry);
+      if (size.tokens > 0 && size.tokens <= kLongestRow / batch)
+        rows.validation.push_back(share(size, batch));
     }
     return rows;
   };

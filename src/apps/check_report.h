@@ -40,8 +40,9 @@ std::vector<DataFacts> data_facts(const train::Recipe& recipe);
 // A data set's first rows, read as a run reads them.
 struct ReadRows {
   std::string key;
-  bool all = false;                   // there are no others
-  std::optional<std::int64_t> packs;  // of a run; none when rows were left unread
+  bool all = false;                                  // there are no others
+  std::optional<std::int64_t> packs;                 // of a run; none when rows were left unread
+  std::int64_t pack_tokens = 0, pack_documents = 0;  // the most in one of their packs
   data::DataSummary summary;
 };
 

@@ -103,6 +103,8 @@ ReadRows read_samples(const train::DatasetEntry& recipes, train::DatasetEntry en
   }();
   out.summary = source->summary();
   out.packs = source->size();
+  out.pack_tokens = source->max_tokens();
+  out.pack_documents = source->most_documents();
   return out;
 }
 

@@ -70,6 +70,8 @@ class PackSource {
   virtual Pack pack(std::int64_t number) const = 0;
   // The largest number of tokens in any pack: what one pack needs at most in memory.
   virtual std::int64_t max_tokens() const = 0;
+  // The largest number of documents in any pack; 0: unknown.
+  virtual std::int64_t most_documents() const { return 0; }
   // False where packs must be taken in the order of their numbers.
   virtual bool may_shuffle() const { return true; }
   // Identifies content and settings: a resumed run compares it with the one in its checkpoint.

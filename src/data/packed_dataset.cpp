@@ -273,6 +273,7 @@ void PackedDataset::finish() {
       tokens += contents_.store.length(contents_.documents[static_cast<std::size_t>(d)]);
     }
     max_tokens_ = std::max(max_tokens_, tokens);
+    most_documents_ = std::max(most_documents_, contents_.starts[at + 1] - contents_.starts[at]);
   }
 }
 

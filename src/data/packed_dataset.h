@@ -32,6 +32,7 @@ class PackedDataset : public PackSource {
   }
   Pack pack(std::int64_t number) const override;
   std::int64_t max_tokens() const override { return max_tokens_; }
+  std::int64_t most_documents() const override { return most_documents_; }
   std::string fingerprint() const override { return fingerprint_; }
   const DataSummary& summary() const override { return contents_.summary; }
   std::string where(std::int64_t pack, std::int64_t document) const override;
@@ -51,7 +52,7 @@ class PackedDataset : public PackSource {
   std::unique_ptr<SampleMaker> maker_;
   PackingSettings packing_;
   PackedContents contents_;
-  std::int64_t max_tokens_ = 0;
+  std::int64_t max_tokens_ = 0, most_documents_ = 0;
   std::int64_t bad_rows_ = 0;
   std::int64_t fill_ = 0;        // tokens of the pack that next-fit has open
   std::int64_t full_packs_ = 0;  // packs that next-fit has closed

@@ -73,6 +73,7 @@ PrepackedDataset::PrepackedDataset(const std::vector<std::string>& paths,
     hash.add_bytes(std::as_bytes(std::span(pack.labels)));
     hash.add_bytes(std::as_bytes(std::span(pack.bounds)));
     max_tokens_ = std::max(max_tokens_, pack.tokens());
+    most_documents_ = std::max(most_documents_, pack.documents());
     summary_.tokens += pack.tokens();
     summary_.label_tokens += pack.label_tokens();
     summary_.samples += pack.documents();

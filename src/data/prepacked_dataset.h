@@ -25,6 +25,7 @@ class PrepackedDataset : public PackSource {
   std::optional<std::int64_t> size() const override { return summary_.packs; }
   Pack pack(std::int64_t number) const override;
   std::int64_t max_tokens() const override { return max_tokens_; }
+  std::int64_t most_documents() const override { return most_documents_; }
   std::string fingerprint() const override { return fingerprint_; }
   const DataSummary& summary() const override { return summary_; }
   std::string where(std::int64_t pack, std::int64_t document) const override;
@@ -32,7 +33,7 @@ class PrepackedDataset : public PackSource {
  private:
   Rows rows_;
   std::int64_t vocab_size_;
-  std::int64_t max_tokens_ = 0;
+  std::int64_t max_tokens_ = 0, most_documents_ = 0;
   std::string fingerprint_;
   DataSummary summary_;
 };

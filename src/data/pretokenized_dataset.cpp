@@ -1,5 +1,6 @@
 #include "data/pretokenized_dataset.h"
 
+#include <algorithm>
 #include <span>
 
 #include "base/cat.h"
@@ -54,6 +55,12 @@ Pack PretokenizedDataset::pack(std::int64_t number) const {
 
 std::int64_t PretokenizedDataset::max_tokens() const {
   return rows_.front().tokens();
+}
+
+std::int64_t PretokenizedDataset::most_documents() const {
+  std::int64_t most = 0;
+  for (const Pack& row : rows_) most = std::max(most, row.documents());
+  return most;
 }
 
 std::string PretokenizedDataset::where(std::int64_t pack, std::int64_t /*document*/) const {

@@ -18,6 +18,7 @@ class PretokenizedDataset : public PackSource {
   std::optional<std::int64_t> size() const override { return std::nullopt; }
   Pack pack(std::int64_t number) const override;
   std::int64_t max_tokens() const override;
+  std::int64_t most_documents() const override;
   bool may_shuffle() const override { return false; }
   std::string fingerprint() const override { return fingerprint_; }
   const DataSummary& summary() const override { return summary_; }

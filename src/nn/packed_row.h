@@ -61,6 +61,7 @@ class RowLayout {
             std::span<const std::int32_t> cu_seqlens, std::int64_t vocab_size,
             const AttentionSettings& settings);
 
+  std::int64_t tokens() const { return row_.tokens; }
   // Ids, positions, label rows, label ids, bounds of dense and of masked documents.
   std::span<const std::int32_t> numbers() const { return numbers_; }
   // The row with its views of `numbers` I32 [n], the device's copy.

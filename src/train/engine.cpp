@@ -1,7 +1,5 @@
 #include "train/engine.h"
 
-#include <algorithm>
-
 #include "base/cat.h"
 
 namespace glmtune::train {
@@ -9,9 +7,11 @@ namespace {
 
 constexpr std::size_t kUnlimited = std::size_t{1} << 62;
 
-// Room for what travels with a row.
+// Room for what travels with a row: at most an id, a position, a label's row and id, and a
+// document's bounds for every token. All of it, so that more documents take no more memory.
 Tensor numbers_of(const nn::RowLayout& row, Arena& arena) {
-  return arena.make({static_cast<std::int64_t>(row.numbers().size())}, DType::kI32);
+  const auto n = static_cast<std::int64_t>(row.numbers().size());
+  return arena.make({6 * row.tokens()}, DType::kI32).rows(0, n);
 }
 
 }  // namespace
@@ -105,18 +105,6 @@ double Engine::take_loss() {
   synchronize();  // reports what failed on the device
   zero_loss();
   return *host.view.as<double>();
-}
-
-SampleRow::SampleRow(std::int64_t packs, std::int64_t tokens, std::int64_t longest_document)
-    : ids(static_cast<std::size_t>(packs * tokens), 0),
-      labels(static_cast<std::size_t>(packs * tokens), 0),
-      cu_seqlens{0} {
-  const std::int64_t longest = longest_document > 0 ? std::min(longest_document, tokens) : tokens;
-  for (std::int64_t pack = 0; pack < packs; ++pack)
-    for (std::int64_t end = 0; end < tokens;) {
-      end = std::min(end + longest, tokens);
-      cu_seqlens.push_back(static_cast<std::int32_t>(pack * tokens + end));
-    }
 }
 
 }  // namespace glmtune::train

@@ -83,13 +83,4 @@ class Engine {
   Context ctx_;
 };
 
-// What the largest row of a run looks like: `packs` packs of `tokens` tokens, every one with a
-// label, in documents as long as `longest_document` allows (0: one a pack). Documents never cross
-// packs.
-struct SampleRow {
-  explicit SampleRow(std::int64_t packs, std::int64_t tokens, std::int64_t longest_document = 0);
-  RowInput input() const { return {ids, labels, cu_seqlens}; }
-  std::vector<std::int32_t> ids, labels, cu_seqlens;
-};
-
 }  // namespace glmtune::train

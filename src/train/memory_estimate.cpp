@@ -36,12 +36,16 @@ StateBytes state_bytes(const nn::Parameter& p, const OptimizerSettings& optimize
 }  // namespace
 
 MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows) {
-  MemoryPlan plan = engine.plan(rows.training.input(), training_pass(recipe));
-  for (const SampleRow& row : rows.validation) {
-    const MemoryPlan forward = engine.plan(row.input(), {});
-    plan.saved = std::max(plan.saved, forward.saved);
-    plan.scratch = std::max(plan.scratch, forward.scratch);
-  }
+  MemoryPlan plan;
+  const auto cover = [&](const RowSize& size, const models::PassOptions& options) {
+    for (const SampleRow& row : largest_rows(size, engine.model().attention())) {
+      const MemoryPlan one = engine.plan(row.input(), options);
+      plan.saved = std::max(plan.saved, one.saved);
+      plan.scratch = std::max(plan.scratch, one.scratch);
+    }
+  };
+  cover(rows.training, training_pass(recipe));
+  for (const RowSize& size : rows.validation) cover(size, {});
   return plan;
 }
 

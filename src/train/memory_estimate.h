@@ -11,6 +11,7 @@
 #include "tensor/tensor.h"
 #include "train/engine.h"
 #include "train/recipe.h"
+#include "train/row_size.h"
 
 namespace glmtune::train {
 
@@ -32,15 +33,15 @@ struct RankShares {
   std::int64_t expert_ranks = 1, dense_ranks = 1, pipeline_stages = 1;
 };
 
-// The largest rows of a rank: the micro-batch, and one of each validation set.
+// The rows of a rank: the micro-batches, and those of each validation set.
 struct RunRows {
-  RunRows(SampleRow training_row, std::vector<SampleRow> validation_rows = {})
-      : training(std::move(training_row)), validation(std::move(validation_rows)) {}
-  SampleRow training;
-  std::vector<SampleRow> validation;
+  RunRows(RowSize training_rows, std::vector<RowSize> validation_rows = {})
+      : training(training_rows), validation(std::move(validation_rows)) {}
+  RowSize training;
+  std::vector<RowSize> validation;
 };
 
-// What the passes of a run over these rows take at most.
+// What the passes of a run over rows of these sizes take at most.
 MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows);
 
 // dtype: of the parameters. target: the device whose scratch sizes count.
@@ -49,7 +50,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
 
 // Which keys of the recipe would lower what one rank needs, each with the total it leads to and
 // whether `available` bytes hold it: "optimizer.master_weights: bf16_stochastic (139.7 GB, fits)".
-// rows_of: the largest rows with micro-batches of so many packs.
+// rows_of: the rows with micro-batches of so many packs.
 std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                           const std::function<RunRows(std::int64_t)>& rows_of, Device target,
                           std::uint64_t available);

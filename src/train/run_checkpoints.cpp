@@ -76,7 +76,7 @@ void RunCheckpoints::find() {
 void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
   if (!recipe_.checkpoint.enabled) return;
   const MemoryEstimate e =
-      estimate_memory(model_.config, recipe_, model_.dtype, SampleRow(1, 1), {}, Device::kCpu);
+      estimate_memory(model_.config, recipe_, model_.dtype, RowSize{}, {}, Device::kCpu);
   const std::uint64_t stored = model_.checkpoint ? model_.checkpoint->files().data_bytes() : 0;
   const CheckpointSizes sizes{.state = e.weights + e.optimizer,
                               .model = model_.checkpoint && model_.checkpoint->quantized()

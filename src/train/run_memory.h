@@ -1,5 +1,5 @@
 #pragma once
-// A run's memory: what its data's largest rows need, said before anything is allocated and given
+// A run's memory: what its data's rows need at most, said before anything is allocated and given
 // out before the first step.
 #include <cstdint>
 
@@ -11,9 +11,9 @@
 
 namespace glmtune::train {
 
-// Of every data set the longest packs, filled with its longest documents; local_batch_size: packs
-// of a training micro-batch. Error for a row that no memory holds.
-RunRows largest_rows(const Recipe& recipe, const RunData& data, std::int64_t local_batch_size);
+// How large the rows of every data set get; local_batch_size: packs of a training micro-batch.
+// Error for a row that no memory holds.
+RunRows run_rows(const Recipe& recipe, const RunData& data, std::int64_t local_batch_size);
 
 struct PlannedMemory {
   std::uint64_t planned = 0, free = 0;  // bytes, before the run
@@ -23,7 +23,7 @@ struct PlannedMemory {
 PlannedMemory check_memory(const Recipe& recipe, const RunModel& model, const RunData& data,
                            Device device);
 
-// Gives the engine's arenas what the largest rows and the optimizer take; a row that needs more
+// Gives the engine's arenas what the rows and the optimizer take at most; a row that needs more
 // grows them by itself.
 void reserve_memory(Engine& engine, Optimizer& optimizer, const Recipe& recipe, const RunData& data,
                     Device device);

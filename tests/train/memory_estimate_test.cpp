@@ -18,10 +18,10 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
   Recipe recipe;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const MemoryEstimate e =
-        estimate_memory(config, recipe, dtype, SampleRow(1, 37), {}, Device::kCpu);
+        estimate_memory(config, recipe, dtype, RowSize{.tokens = 37}, {}, Device::kCpu);
     Engine engine(models::make_model(config, dtype, 1e-5), {.gradients = true});
     const Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
-    const SampleRow row(1, 37);
+    const SampleRow row({37});
     engine.run(row.input(), {.backward = true});
     EXPECT_EQ(e.saved, engine.peak().saved);
     EXPECT_EQ(e.scratch, engine.peak().scratch);
@@ -38,7 +38,9 @@ TEST(MemoryEstimate, EqualsWhatARunAllocates) {
 
 TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
   const models::GlmConfig config = test::tiny_config();
-  const SampleRow row(1, 9000);  // beyond the mask's own limit: gathered, unless dense is forced
+  // Beyond the mask's own limit: gathered, unless dense is forced.
+  const SampleRow row({9000});
+  const RowSize size{.tokens = 9000, .most_documents = 1};
   std::vector<std::uint64_t> saved;
   for (const AttentionBackend attn : {AttentionBackend::kNative, AttentionBackend::kDense})
     for (const ActivationCheckpointing how :
@@ -51,7 +53,7 @@ TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
                     {.device = Device::kMeta, .gradients = true});
       set_attention(recipe, engine.model().attention());
       const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
-      const MemoryEstimate e = estimate_memory(config, recipe, DType::kF32, row, {}, Device::kCpu);
+      const MemoryEstimate e = estimate_memory(config, recipe, DType::kF32, size, {}, Device::kCpu);
       EXPECT_EQ(e.saved, plan.saved);
       EXPECT_EQ(e.scratch, plan.scratch);
       saved.push_back(e.saved);
@@ -62,27 +64,21 @@ TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
 
 TEST(MemoryEstimate, CoversValidationRowsLongerThanTheTrainingRows) {
   const models::GlmConfig config = test::tiny_config();
-  const RunRows rows(SampleRow(1, 7), {SampleRow(1, 11), SampleRow(3, 400)});
+  const RunRows rows(RowSize{.tokens = 7}, {RowSize{.tokens = 11}, {.packs = 3, .tokens = 400}});
   const MemoryEstimate e = estimate_memory(config, {}, DType::kF32, rows, {}, Device::kCpu);
   Engine engine(models::make_model(config, DType::kF32, 1e-5), {.gradients = true});
-  engine.run(rows.training.input(), training_pass({}));
-  for (const SampleRow& row : rows.validation) engine.run(row.input(), {});
+  engine.run(SampleRow({7}).input(), training_pass({}));
+  for (const SampleRow& row : {SampleRow({11}), SampleRow({400, 400, 400})})
+    engine.run(row.input(), {});
   EXPECT_EQ(e.saved, engine.peak().saved);
   EXPECT_EQ(e.scratch, engine.peak().scratch);
-}
-
-TEST(MemoryEstimate, DocumentsOfALargestRowStayWithinPacksAndTheirLength) {
-  EXPECT_EQ(SampleRow(2, 7, 3).cu_seqlens, (std::vector<std::int32_t>{0, 3, 6, 7, 10, 13, 14}));
-  EXPECT_EQ(SampleRow(2, 5).cu_seqlens, (std::vector<std::int32_t>{0, 5, 10}));
-  EXPECT_EQ(SampleRow(1, 4, 9).cu_seqlens, (std::vector<std::int32_t>{0, 4}));
-  EXPECT_EQ(SampleRow(2, 7, 3).ids.size(), 14U);
 }
 
 TEST(MemoryEstimate, AdviceNamesTheKeysThatWouldHelpAndWhatTheyLeadTo) {
   const models::GlmConfig config = test::tiny_config();
   Recipe recipe;
   recipe.step_scheduler.local_batch_size = 4;
-  const auto row_of = [](std::int64_t packs) { return SampleRow(packs, 64); };
+  const auto row_of = [](std::int64_t packs) { return RowSize{.packs = packs, .tokens = 64}; };
   const auto advice = [&](std::uint64_t available) {
     return memory_advice(config, recipe, DType::kBF16, row_of, Device::kCpu, available);
   };
@@ -113,7 +109,7 @@ TEST(MemoryEstimate, AvailableMemoryIsPlausible) {
 TEST(MemoryEstimate, SharesOfManyRanksAddUp) {
   const models::GlmConfig config = test::tiny_config();
   const Recipe recipe;
-  const SampleRow row(1, 16);
+  const RowSize row{.tokens = 16};
   const auto one = estimate_memory(config, recipe, DType::kBF16, row, {}, Device::kCpu);
   const auto four = estimate_memory(config, recipe, DType::kBF16, row,
                                     {.expert_ranks = 4, .dense_ranks = 4}, Device::kCpu);
