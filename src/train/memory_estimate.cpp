@@ -51,9 +51,9 @@ MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows) 
 
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                                const RunRows& rows, const RankShares& shares, Device target) {
-  Engine engine(models::make_model(config, dtype, recipe.model.latent_norm_eps),
-                {.device = Device::kMeta, .gradients = true, .target = target});
-  set_attention(recipe, engine.model().attention());
+  auto model = models::make_model(config, dtype, recipe.model.latent_norm_eps);
+  set_backend(recipe, *model);
+  Engine engine(std::move(model), {.device = Device::kMeta, .gradients = true, .target = target});
   MemoryEstimate e;
   engine.model().visit_parameters([&](nn::Parameter& p) {
     const StateBytes s = state_bytes(p, recipe.optimizer);

@@ -23,10 +23,18 @@ models::PassOptions training_pass(const Recipe& recipe) {
           .count_load = recipe.model.gate_bias_update_factor != 0};
 }
 
-void set_attention(const Recipe& recipe, nn::AttentionSettings& settings) {
-  if (recipe.model.backend.attn != AttentionBackend::kDense) return;
-  settings.force = true;
-  settings.forced = nn::AttentionPath::kMasked;
+void set_backend(const Recipe& recipe, models::CausalLm& model) {
+  const BackendSettings& backend = recipe.model.backend;
+  if (backend.attn == AttentionBackend::kDense) {
+    model.attention().force = true;
+    model.attention().forced = nn::AttentionPath::kMasked;
+  }
+  if (!backend.fake_balanced_gate) return;
+  model.visit_routers([&](std::int64_t layer, nn::Router& router) {
+    router.fake_noise = backend.fake_gate_noise;
+    router.fake_seed = recipe.seed + static_cast<std::uint64_t>(layer);
+    router.gate.weight.trainable = false;
+  });
 }
 
 }  // namespace glmtune::train

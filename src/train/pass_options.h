@@ -7,7 +7,8 @@ namespace glmtune::train {
 
 // Forward and backward as distributed.activation_checkpointing and the model section say.
 models::PassOptions training_pass(const Recipe& recipe);
-// model.backend.attn: which path documents take.
-void set_attention(const Recipe& recipe, nn::AttentionSettings& settings);
+// model.backend: which path documents take (attn), and routers that do not look at tokens
+// (fake_balanced_gate), whose gates are not trained. Before the model's gradients get memory.
+void set_backend(const Recipe& recipe, models::CausalLm& model);
 
 }  // namespace glmtune::train

@@ -69,7 +69,7 @@ class Run {
     Optimizer::check_settings(recipe_.optimizer, options_.device);
     memory_ = check_memory(recipe_, model_, data_, options_.device);
     auto model = models::make_model(model_.config, model_.dtype, recipe_.model.latent_norm_eps);
-    if (recipe_.model.backend.fake_balanced_gate) use_fake_gate(*model);
+    set_backend(recipe_, *model);
     engine_ = std::make_unique<Engine>(
         std::move(model),
         Engine::Settings{.device = options_.device,
@@ -82,8 +82,6 @@ class Run {
                ": its kernels need a GPU and this run is ",
                "on the CPU, whose reference kernels are a fallback; model.backend.strict_backend ",
                "forbids that"));
-    nn::AttentionSettings& attention = engine_->model().attention();
-    set_attention(recipe_, attention);
     if (model_.checkpoint)
       engine_->load(*model_.checkpoint, byte_progress("Loading weights", options_.terminal));
     else
@@ -97,16 +95,7 @@ class Run {
         io::human_bytes(engine_->parameters().value_bytes()),
         io::human_bytes(engine_->parameters().gradient_bytes()),
         io::human_bytes(optimizer_->state_bytes())));
-    log_info(attention_line(attention));
-  }
-
-  // Before memory is given out: the gates need no gradients then.
-  void use_fake_gate(models::CausalLm& model) const {
-    model.visit_routers([&](std::int64_t layer, nn::Router& router) {
-      router.fake_noise = recipe_.model.backend.fake_gate_noise;
-      router.fake_seed = recipe_.seed + static_cast<std::uint64_t>(layer);
-      router.gate.weight.trainable = false;
-    });
+    log_info(attention_line(engine_->model().attention()));
   }
 
   ExitCode load_and_save() {

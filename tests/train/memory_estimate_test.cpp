@@ -49,9 +49,9 @@ TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
       Recipe recipe;
       recipe.model.backend.attn = attn;
       recipe.distributed.activation_checkpointing = how;
-      Engine engine(models::make_model(config, DType::kF32, 1e-5),
-                    {.device = Device::kMeta, .gradients = true});
-      set_attention(recipe, engine.model().attention());
+      auto model = models::make_model(config, DType::kF32, 1e-5);
+      set_backend(recipe, *model);
+      Engine engine(std::move(model), {.device = Device::kMeta, .gradients = true});
       const MemoryPlan plan = engine.plan(row.input(), training_pass(recipe));
       const MemoryEstimate e = estimate_memory(config, recipe, DType::kF32, size, {}, Device::kCpu);
       EXPECT_EQ(e.saved, plan.saved);
@@ -60,6 +60,31 @@ TEST(MemoryEstimate, FollowsTheAttentionBackendAndTheCheckpointingOfTheRecipe) {
     }
   for (const std::size_t i : {0, 1, 3, 4}) EXPECT_GT(saved[i], saved[i + 1]);
   EXPECT_NE(saved[0], saved[3]);
+}
+
+// Its gates have neither gradients nor optimizer state, and the routers keep no scores.
+TEST(MemoryEstimate, KnowsAFakeGate) {
+  const models::GlmConfig config = test::tiny_config();
+  Recipe recipe;
+  const auto estimate = [&] {
+    return estimate_memory(config, recipe, DType::kF32, RowSize{.tokens = 37}, {}, Device::kCpu);
+  };
+  const MemoryEstimate trained = estimate();
+  recipe.model.backend.fake_balanced_gate = true;
+  const MemoryEstimate fake = estimate();
+  auto model = models::make_model(config, DType::kF32, 1e-5);
+  set_backend(recipe, *model);
+  Engine engine(std::move(model), {.gradients = true});
+  std::int64_t gates = 0;
+  engine.model().visit_routers(
+      [&](std::int64_t, nn::Router& r) { gates += r.gate.weight.value.count(); });
+  engine.run(SampleRow({37}).input(), training_pass(recipe));
+  EXPECT_GT(gates, 0);
+  EXPECT_EQ(fake.trained, trained.trained - gates);
+  EXPECT_EQ(fake.gradients, trained.gradients - 4 * static_cast<std::uint64_t>(gates));
+  EXPECT_EQ(fake.saved, engine.peak().saved);
+  EXPECT_EQ(fake.scratch, engine.peak().scratch);
+  EXPECT_LT(fake.saved, trained.saved);
 }
 
 TEST(MemoryEstimate, CoversValidationRowsLongerThanTheTrainingRows) {
