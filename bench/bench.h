@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,6 +35,17 @@ class Arguments {
     }
   }
   const std::string& text(const std::string& name) const { return values_.at(name); }
+  // The value where it is one of these words; Error for another.
+  const std::string& one_of(const std::string& name,
+                            std::initializer_list<std::string_view> words) const {
+    const std::string& value = text(name);
+    std::string known;
+    for (const std::string_view word : words) {
+      if (value == word) return value;
+      known += cat(known.empty() ? "" : ", ", word);
+    }
+    fail(cat(name, "=", value, ": expected one of ", known));
+  }
   std::int64_t number(const std::string& name) const {
     const std::string& value = text(name);
     std::size_t read = 0;

@@ -193,8 +193,7 @@ int run_bench(int argc, char** argv) {
                                {"chunk", "0"},
                                {"grads", "f32"}});
   const bool head = args.is_on("head"), moe = args.is_on("moe");
-  const std::string& grads = args.text("grads");
-  if (grads != "f32" && grads != "bf16") fail(cat("grads=", grads, ": expected f32 or bf16"));
+  const std::string& grads = args.one_of("grads", {"f32", "bf16"});
   const Settings s{.tokens = args.number("tokens"),
                    .documents = args.number("documents"),
                    .vocab = args.number("vocab"),

@@ -46,22 +46,24 @@ int run(int argc, char** argv) {
                                {"state", "f32"}});
   const auto number = [&](const char* name) { return static_cast<int>(args.number(name)); };
   const int packs = number("packs"), tokens = number("tokens"), documents = number("documents");
-  const Device device = args.text("device") == "cuda" ? Device::kCuda : Device::kCpu;
+  const Device device =
+      args.one_of("device", {"cpu", "cuda"}) == "cuda" ? Device::kCuda : Device::kCpu;
   const bool update = args.is_on("update");
   const models::GlmConfig config = models::read_glm_config(argv[1]);
-  const DType dtype = args.text("dtype") == "bf16" ? DType::kBF16 : DType::kF32;
+  const DType dtype = args.one_of("dtype", {"f32", "bf16"}) == "bf16" ? DType::kBF16 : DType::kF32;
   train::Recipe recipe;
   train::OptimizerSettings& settings = recipe.optimizer;
   settings.kind = train::OptimizerKind::kAdamW;
-  if (args.text("state") == "bf16") {
+  if (args.one_of("state", {"f32", "bf16"}) == "bf16") {
+    check(dtype == DType::kBF16, "state=bf16: weights of dtype=f32 have no state in bf16");
     settings.master_weights = train::MasterWeights::kBf16;
     settings.stochastic_rounding = true;
     settings.exp_avg_dtype = settings.exp_avg_sq_dtype = DType::kBF16;
   }
   using enum train::ActivationCheckpointing;
-  if (args.text("recompute") == "selective")
-    recipe.distributed.activation_checkpointing = kSelective;
-  if (args.text("recompute") == "1") recipe.distributed.activation_checkpointing = kFull;
+  const std::string& recompute = args.one_of("recompute", {"0", "selective", "1"});
+  if (recompute == "selective") recipe.distributed.activation_checkpointing = kSelective;
+  if (recompute == "1") recipe.distributed.activation_checkpointing = kFull;
   std::mt19937 rng(2);
   const int rows = args.is_on("together") ? 1 : packs;
   const int row_tokens = packs * tokens / rows, row_documents = packs * documents / rows;
