@@ -31,8 +31,8 @@ struct PassOptions {
 
 // Callbacks that see activations pass by (verify, tests). The tensors die when the call returns.
 struct Probe {
-  // hidden(N, x): N < layers: the input of layer N; N = layers: the state after the final norm. [T,
-  // C]
+  // hidden(N, x): x [T, C], N < layers: the input of layer N; N = layers: the state after the final
+  // norm.
   std::function<void(std::int64_t, Tensor)> hidden;
   // selection(N, row, s): the keys that layer N attends to in documents longer than index_topk;
   // layers that share an earlier one's are given the same.
