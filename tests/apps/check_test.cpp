@@ -115,6 +115,21 @@ TEST_F(Check, ARecipeThatRunsHereIsSaidTo) {
   EXPECT_TRUE(contains(outcome.out, "1 samples of ")) << outcome.out;
 }
 
+// The memory of a run is that of its packs, not of packs that its data never fill.
+TEST_F(Check, PlansMemoryForThePacksThatAllTheDataMake) {
+  std::string rows;
+  for (int i = 0; i < 5; ++i) rows += kChat;
+  const Outcome outcome = glmtune(
+      {"check", recipe(), cat(kModel, tiny()), "--packed_sequence.packed_sequence_size=16384",
+       cat("--dataset.path_or_dataset_id=", write("five.jsonl", rows)), "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const io::Value json = io::parse_json(outcome.out, "stdout");
+  const std::int64_t tokens = json.find("check.rows")->as_array()[0].find("tokens")->as_int();
+  EXPECT_GT(tokens, 0);
+  EXPECT_EQ(json.find("check.memory.row_tokens")->as_int(),
+            tokens * json.find("step_scheduler.local_batch_size")->as_int());
+}
+
 TEST_F(Check, ReasonsAgainstARunAreNamedInTextAndJson) {
   const std::string key = cat(kModel, "zai-org/GLM-5.2");
   const Outcome text = glmtune({"check", recipe(), key, "--world-size", "1"});

@@ -65,6 +65,7 @@ TEST(Packing, NextFitClosesAPackAtTheLastSampleThatFits) {
   EXPECT_EQ(first.labels, (std::vector<std::int32_t>{2, 3, X, 5, 6, 7, X, 9, X}));
   EXPECT_EQ(data.pack(1).bounds, (std::vector<std::int32_t>{0, 5}));
   EXPECT_EQ(data.max_tokens(), 9);
+  EXPECT_EQ(data.most_documents(), 3);
   EXPECT_EQ(data.where(0, 2), "f:3");
   EXPECT_EQ(data.summary().tokens, 14);
   EXPECT_EQ(data.summary().label_tokens, 10);
@@ -155,6 +156,7 @@ TEST(Packing, WithoutPackingEverySampleIsAPack) {
   EXPECT_EQ(data.size(), 3);
   EXPECT_EQ(data.pack(1).ids, (std::vector<std::int32_t>{4, 5, 6, 7}));
   EXPECT_EQ(data.max_tokens(), 4);
+  EXPECT_EQ(data.most_documents(), 1);
 }
 
 // user_reports.md 14: samples without targets are counted, too many stop the run.

@@ -53,6 +53,7 @@ TEST_F(Prepacked, RowsArePacksAndPaddingIsLeftOut) {
   EXPECT_EQ(second.labels, (std::vector<std::int32_t>{5, kNoLabel, 7, 9}));
   EXPECT_EQ(second.bounds, (std::vector<std::int32_t>{0, 2, 4}));
   EXPECT_EQ(source->max_tokens(), 4);
+  EXPECT_EQ(source->most_documents(), 2);
   EXPECT_EQ(source->summary().label_tokens, 5);
   EXPECT_EQ(source->summary().samples, 3);
   EXPECT_EQ(source->where(1, 0), path_ + ":2");

@@ -57,6 +57,7 @@ TEST_F(Pretokenized, HuggingFaceLabelsAreShiftedOncePerRow) {
   EXPECT_EQ(data.pack(1).labels, (std::vector<std::int32_t>{X, 6, X}));
   EXPECT_EQ(data.summary().label_tokens, 3);
   EXPECT_EQ(data.max_tokens(), 3);
+  EXPECT_EQ(data.most_documents(), 1);
 }
 
 TEST_F(Pretokenized, RowsComeInOrderAndRepeatWithoutEnd) {
