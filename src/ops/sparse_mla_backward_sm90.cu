@@ -27,7 +27,9 @@ constexpr int kWeightsReady = 1, kScoresReady = 2, kScoresRead = 3;
 
 struct Barriers {
   std::uint64_t q_full, q_empty, k_full, k_empty;
-  std::uint64_t rows_made;  // all eight warps have read the tiles of P and dS of the block before
+  // The second warpgroup's rows: the tiles of P and dS are free. The first warpgroup's own reads of
+  // them lie before its products of the next block, for which its four warps come together.
+  std::uint64_t rows_made;
 };
 
 struct Arguments {
@@ -131,7 +133,6 @@ __device__ __forceinline__ void first_half(const Arguments& a, char* smem, Barri
     mbarrier_wait(&bar.q_full, phase);
     phase ^= 1;
     for (int first = 0; first < count; first += kKeys) {
-      release(&bar.rows_made);
       mbarrier_wait(&bar.k_full, k_phase);
       multiply_rows_now<64, 9>(s, smem, kPanel, smem + kKeyOffset, kGatherPanel);
 #pragma unroll
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     mbarrier_init(&bar.q_empty, 8);
     mbarrier_init(&bar.k_full, 128);
     mbarrier_init(&bar.k_empty, 8);
-    mbarrier_init(&bar.rows_made, 8);
+    mbarrier_init(&bar.rows_made, 4);
     fence_mbarrier_init();
   }
   __syncthreads();
