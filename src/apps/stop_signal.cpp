@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -9,21 +10,30 @@ namespace glmtune::apps {
 namespace {
 
 std::atomic<int> g_stop_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch such a flag");
+std::atomic<bool> g_interrupted{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "a signal handler may only touch such flags");
 
 void say(std::string_view text) {
   // What fails here cannot be reported anywhere.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
 }
 
+// A batch system sends signals of its own while the last save runs (a warning, then SIGTERM at the
+// time limit), and groups of processes get one twice: only a person's second Ctrl-C ends at once.
 extern "C" void on_signal(int number) {
+  const int error = errno;
   int none = 0;
-  if (g_stop_signal.compare_exchange_strong(none, number)) {
-    if (number == SIGINT) say("\nfinishing the step; Ctrl-C again ends at once\n");
-    return;
+  g_stop_signal.compare_exchange_strong(none, number);
+  if (number == SIGINT) {
+    if (g_interrupted.exchange(true)) {
+      std::signal(number, SIG_DFL);
+      std::raise(number);
+    } else {
+      say("\nfinishing the step; Ctrl-C again ends at once\n");
+    }
   }
-  std::signal(number, SIG_DFL);
-  std::raise(number);
+  errno = error;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 // Signals that ask a run to end: the handler sets a flag and nothing else; the loop reads it after
-// each step. A second signal ends the process at once.
+// each step. Further signals change nothing, but a second SIGINT, which ends the process at once.
 #include <atomic>
 #include <span>
 

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <map>
 
-#include "apps/stop_signal.h"
 #include "base/error.h"
 
 namespace glmtune::apps {
@@ -52,18 +50,6 @@ TEST(Launch, SeveralRanksAreRefused) {
   EXPECT_THROW(require_one_rank({}, 8), Error);
   EXPECT_THROW(require_one_rank({}, 0), Error);
   EXPECT_THROW(require_one_rank({.world_size = 2, .launcher = "srun"}, std::nullopt), Error);
-}
-
-TEST(StopSignalDeathTest, TheFirstOneSetsAFlagAndTheSecondEndsTheProcess) {
-  const int signals[] = {SIGTERM};
-  EXPECT_EXIT(
-      {
-        handle_stop_signals(signals);
-        std::raise(SIGTERM);
-        if (stop_signal().load() != SIGTERM) std::_Exit(1);
-        std::raise(SIGTERM);
-      },
-      ::testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace
