@@ -91,6 +91,19 @@ std::vector<StepFolder> by_step(std::vector<StepFolder> folders) {
   return folders;
 }
 
+// Removes a folder; whether all of it is gone. Under another name one that is removed only in part
+// is no checkpoint, and the next start finds it: no order of removal is safe in place, where the
+// mark or the manifest may go first.
+bool remove_folder(const fs::path& path) {
+  std::error_code ec;
+  const fs::path removing = path.parent_path() / cat(kRemoving, path.filename().string());
+  fs::remove_all(removing, ec);
+  fs::rename(path, removing, ec);
+  if (ec) return false;
+  fs::remove_all(removing, ec);
+  return !ec;
+}
+
 // A step folder that a save of this program has not finished.
 bool is_unfinished(const fs::path& path) {
   std::error_code ec;
@@ -125,7 +138,7 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   if (Mark::is_held(path))
     fail(cat(path.string(), " is being written by another process: give each run a ",
              "checkpoint.checkpoint_dir of its own"));
-  if (fs::exists(path / kIncomplete, ec)) fs::remove_all(path, ec);
+  if (fs::exists(path / kIncomplete, ec)) remove_folder(path);
   if (fs::exists(path, ec) && !fs::is_empty(path, ec))
     fail(cat(path.string(), " exists and was not written by glmtune: choose another ",
              "checkpoint.checkpoint_dir, or remove it"));
@@ -141,7 +154,7 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
     io::sync_folder(path.string());
     io::sync_folder(root_);
   } catch (...) {
-    fs::remove_all(path, ec);
+    remove_folder(path);
     throw;
   }
   StepFolder folder{.epoch = epoch, .step = step, .path = path.string()};
@@ -163,8 +176,14 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
   std::sort(found.begin(), found.end());
   std::vector<std::string> removed;
   for (const fs::path& path : found) {
-    fs::remove_all(path, ec);
-    if (!ec) removed.push_back(path.string());
+    bool gone = false;
+    if (is_unfinished(path)) {
+      gone = remove_folder(path);
+    } else {
+      fs::remove_all(path, ec);
+      gone = !ec;
+    }
+    if (gone) removed.push_back(path.string());
   }
   return removed;
 }
@@ -285,14 +304,7 @@ std::vector<std::string> CheckpointFolder::retain(
       linked = linked || (target && target->path == all[i].path);
     }
     if (linked) continue;
-    std::error_code ec;
-    // Under another name a folder that is removed only in part is no checkpoint, and is found.
-    const fs::path path = all[i].path;
-    const fs::path removing = fs::path(root_) / cat(kRemoving, path.filename().string());
-    fs::rename(path, removing, ec);
-    if (ec) continue;
-    fs::remove_all(removing, ec);
-    removed.push_back(path.string());
+    if (remove_folder(all[i].path)) removed.push_back(all[i].path);
   }
   return removed;
 }

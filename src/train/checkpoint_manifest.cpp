@@ -63,6 +63,16 @@ bool is_state(const Entry& e) {
   return e.name.starts_with("state.");
 }
 
+// A file that cannot be read is as good as a damaged one, and says nothing about the others.
+template <class Check>
+std::string problem_of(Check check, const fs::path& folder, const Entry& e) {
+  try {
+    return check(folder, e);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
@@ -101,15 +111,29 @@ std::string saved_at(const std::string& folder) {
   }
 }
 
+std::string damage_of(const std::string& folder, const std::string& name) {
+  try {
+    for (const Entry& e : read_entries(folder)) {
+      if (e.name != name) continue;
+      const std::string size = problem_of(wrong_size, folder, e);
+      return size.empty() ? problem_of(wrong_contents, folder, e) : size;
+    }
+    return cat(name, " is not in manifest.json");
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 ManifestDamage check_manifest(const std::string& folder) {
   ManifestDamage damage;
   try {
     const std::vector<Entry> entries = read_entries(folder);
-    for (const auto wrong : {wrong_size, wrong_contents})
-      for (const Entry& e : entries) {
-        std::string& problem = is_state(e) ? damage.state : damage.others;
-        if (problem.empty()) problem = wrong(folder, e);
-      }
+    for (const Entry& e : entries) {
+      std::string& problem = is_state(e) ? damage.state : damage.others;
+      if (problem.empty()) problem = problem_of(wrong_size, folder, e);
+    }
+    for (const Entry& e : entries)
+      if (is_state(e) && damage.state.empty()) damage.state = problem_of(wrong_contents, folder, e);
   } catch (const Error& e) {
     damage.state = e.what();
   }

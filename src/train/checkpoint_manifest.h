@@ -25,8 +25,11 @@ struct ManifestDamage {
   std::string state;   // the manifest itself and the state.* files: the folder cannot be resumed
   std::string others;  // anything else, such as the exported model: a resume does not read it
 };
-// Sizes first, then, where they are right, the contents against the checksums. A manifest without
-// checksums (of an early version) is checked for sizes only.
+// Sizes first, then the state's contents against the checksums; those of the exported model, which
+// may be a terabyte, are not read. A manifest without checksums (of an early version) is checked
+// for sizes only.
 ManifestDamage check_manifest(const std::string& folder);
+// The same of one file, with its contents; "" when it is as the manifest says.
+std::string damage_of(const std::string& folder, const std::string& name);
 
 }  // namespace glmtune::train

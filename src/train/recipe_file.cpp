@@ -86,6 +86,8 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
   out.yaml = yaml_text(root);
   out.recipe.yaml = out.yaml;
   out.recipe.settings = resolved_keys(out.checked);
+  // Its default is the data set's; what was trained with counts, however it was written.
+  out.recipe.settings.set("dataloader.shuffle", out.recipe.dataloader.shuffle);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "train/resume.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 
@@ -75,8 +76,9 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
     else if (saved.seed == now.seed)
       add(list, "the contents of the data, the tokenizer or the chat template have changed");
   }
-  if (const std::string keys = named(all, {"dataloader.shuffle"}, ""); !keys.empty())
-    add(list, keys);
+  for (const Change& c : all)  // an early version has it where the recipe says it only
+    if (c.key == "dataloader.shuffle" && c.there != text_of(nullptr))
+      add(list, both(c.key, c.there, c.here));
   return list;
 }
 
@@ -87,6 +89,13 @@ std::string changed_settings(const TrainingPosition& saved, const TrainingPositi
   return list;
 }
 
+bool same_validation(const TrainingPosition& saved, const TrainingPosition& now) {
+  const std::vector<Change> all = changes(saved.settings, now.settings);
+  return std::none_of(all.begin(), all.end(), [](const Change& c) {
+    return c.key.starts_with("validation_dataset") || c.key == "checkpoint.best_metric_key";
+  });
+}
+
 std::vector<StepFolder> of_this_run(const std::vector<StepFolder>& candidates,
                                     const TrainingPosition& now, const std::string& root) {
   std::vector<StepFolder> own;
@@ -95,6 +104,7 @@ std::vector<StepFolder> of_this_run(const std::vector<StepFolder>& candidates,
     std::string why;
     try {
       why = difference(read_position(folder.path), now);
+      if (!why.empty() && !damage_of(folder.path, kPositionName).empty()) why = "";
     } catch (const Error&) {
       why = "";
     }

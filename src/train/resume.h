@@ -17,9 +17,13 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
 // run goes on from; "" when none has or they were not saved. Those of checkpoints are left out.
 std::string changed_settings(const TrainingPosition& saved, const TrainingPosition& now);
 
-// Those of the candidates that belong to the run, in their order; one whose state cannot be read
-// stays, for the check of its checksums to say so. Error when there are candidates and all of them
-// are of other runs: the folder `root` is then not this run's to write to.
+// Whether both choose the lowest validation loss by the same sets of rows and the same key.
+bool same_validation(const TrainingPosition& saved, const TrainingPosition& now);
+
+// Those of the candidates that belong to the run, in their order; one whose state cannot be read,
+// or has changed since it was written, stays, for the check of its checksums to say so. Error when
+// there are candidates and all of them are of other runs: the folder `root` is then not this run's
+// to write to.
 std::vector<StepFolder> of_this_run(const std::vector<StepFolder>& candidates,
                                     const TrainingPosition& now, const std::string& root);
 

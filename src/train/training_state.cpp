@@ -1,6 +1,7 @@
 #include "train/training_state.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <unordered_set>
@@ -21,7 +22,7 @@ std::string tensors_path(const std::string& folder) {
   return cat(folder, "/", kTensorsName);
 }
 std::string position_path(const std::string& folder) {
-  return folder + "/state.json";
+  return cat(folder, "/", kPositionName);
 }
 
 // Every tensor of the state with its name, in one order for writing and reading.
@@ -62,6 +63,15 @@ const io::Value& member(const io::Value& object, const char* key, const std::str
   const io::Value* v = object.is_object() ? object.find(key) : nullptr;
   if (v == nullptr) fail(cat(where, ": has no key ", key, "; the checkpoint is damaged"));
   return *v;
+}
+
+std::uint64_t seed_of(const std::string& digits, const std::string& where) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    fail(
+        cat(where, ": seed is '", digits, "', expected a whole number; the checkpoint is damaged"));
+  return seed;
 }
 
 }  // namespace
@@ -129,7 +139,7 @@ TrainingPosition read_position(const std::string& folder) {
   p.updates = member(state, "updates", where).as_int();
   p.cursor = {.epoch = member(state, "epoch", where).as_int(),
               .next = member(state, "next_pack", where).as_int()};
-  p.seed = std::stoull(member(state, "seed", where).as_string());
+  p.seed = seed_of(member(state, "seed", where).as_string(), where);
   p.data_fingerprint = member(state, "data_fingerprint", where).as_string();
   p.model_signature = member(state, "model_signature", where).as_string();
   const io::Value& lowest = member(state, "lowest_val_loss", where);

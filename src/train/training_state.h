@@ -13,6 +13,9 @@
 
 namespace glmtune::train {
 
+// Of a step folder: the position.
+inline constexpr const char* kPositionName = "state.json";
+
 struct TrainingPosition {
   std::int64_t next_step = 0;  // steps done
   std::int64_t updates = 0;    // of these, steps that changed the weights (Adam's step)

@@ -130,6 +130,73 @@ TEST(CheckpointCrash, ARemovalKilledAtAnyChangeLeavesWholeCheckpointsOnly) {
   }
 }
 
+// A folder with step 4 saved in it and step 9 as a save leaves it that is killed late (with its
+// manifest) or early.
+struct WithAnUnfinishedSave : WithOneCheckpoint {
+  explicit WithAnUnfinishedSave(bool has_manifest) {
+    const std::string path = save(folder, 9).path;
+    std::ofstream(path + "/.incomplete") << "";
+    if (!has_manifest) fs::remove(path + "/manifest.json");
+    folder.point("LATEST", {.epoch = 0, .step = 4, .path = temp / "out/epoch_0_step_4"});
+  }
+  // The next start goes on and can save where the killed one was saving.
+  void expect_usable() const {
+    folder.remove_leftovers();
+    expect_whole(4);
+    save(folder, 9);
+    expect_whole(9);
+    EXPECT_EQ(names_in(temp / "out"),
+              (std::vector<std::string>{"LATEST", "epoch_0_step_4", "epoch_0_step_9"}));
+  }
+};
+
+TEST(CheckpointCrash, ClearingUpKilledAtAnyChangeIsFinishedByTheNextStart) {
+  for (const bool has_manifest : {true, false})
+    for (int at = 0;; ++at) {
+      const WithAnUnfinishedSave w(has_manifest);
+      const CrashResult r = test::run_and_crash({.at = at, .from = "epoch_0_step_9"},
+                                                [&] { w.folder.remove_leftovers(); });
+      if (!r.traced) GTEST_SKIP() << "this machine does not allow ptrace";
+      SCOPED_TRACE(cat("killed before change ", at, ": ", r.killed_before));
+      w.expect_usable();
+      if (!r.killed) break;
+    }
+}
+
+TEST(CheckpointCrash, ASaveKilledWhileItClearsUpIsFinishedByTheNextStart) {
+  for (int at = 0; at < 8; ++at) {
+    const WithAnUnfinishedSave w(true);
+    const CrashResult r =
+        test::run_and_crash({.at = at, .from = "epoch_0_step_9"}, [&] { save(w.folder, 9); });
+    if (!r.traced) GTEST_SKIP() << "this machine does not allow ptrace";
+    ASSERT_TRUE(r.killed);
+    SCOPED_TRACE(cat("killed before change ", at, ": ", r.killed_before));
+    w.expect_usable();
+  }
+}
+
+TEST(CheckpointCrash, ASaveThatFailedAndIsKilledWhileItsFolderGoesIsFinishedByTheNextStart) {
+  const auto failing = [](const WithOneCheckpoint& w) {
+    w.folder.save(0, 9, [&](const std::string& path) -> Checksums {
+      write_step(path, 9);
+      std::ofstream(path + "/the_last_one") << "x";
+      fail("the disk is full");
+    });
+  };
+  for (int at = 0;; ++at) {
+    const WithOneCheckpoint w;
+    const CrashResult r =
+        test::run_and_crash({.at = at, .from = "the_last_one"}, [&] { failing(w); });
+    if (!r.traced) GTEST_SKIP() << "this machine does not allow ptrace";
+    SCOPED_TRACE(cat("killed before change ", at, ": ", r.killed_before));
+    w.folder.remove_leftovers();
+    w.expect_whole(4);
+    save(w.folder, 9);
+    w.expect_whole(9);
+    if (!r.killed) break;
+  }
+}
+
 // Runs `body` in a child; its message is 0 and a text, or 1 and an error's text.
 std::pair<int, std::string> in_a_child(const std::function<void()>& body) {
   int ends[2];
@@ -265,12 +332,30 @@ TEST(CheckpointManifest, AChangedByteOfTheStateIsFoundAndTheCheckpointBeforeIsTa
 
 TEST(CheckpointManifest, DamageOfTheExportIsSaidButDoesNotStopAResume) {
   const WithOneCheckpoint w;
-  std::ofstream(w.temp / "out/epoch_0_step_4/model/consolidated/config.json") << "{\"step\": 5}";
+  const std::string config = w.temp / "out/epoch_0_step_4/model/consolidated/config.json";
+  std::ofstream(config) << "{\"step\": 55}";
   for (const char* from : {"", "epoch_0_step_4"}) {
     std::string note;
     EXPECT_EQ(w.folder.resolve(from, &note)->step, 4);
-    EXPECT_NE(note.find("model/consolidated/config.json has changed"), std::string::npos) << note;
+    EXPECT_NE(note.find("model/consolidated/config.json has 12 bytes"), std::string::npos) << note;
   }
+  // Of the right size it is not read, which would take as long as the model is large.
+  std::ofstream(config) << "{\"step\": 5}";
+  EXPECT_EQ(check_manifest(w.temp / "out/epoch_0_step_4").others, "");
+  EXPECT_NE(damage_of(w.temp / "out/epoch_0_step_4", "model/consolidated/config.json")
+                .find("has changed since it was written"),
+            std::string::npos);
+}
+
+TEST(CheckpointManifest, AFileThatCannotBeReadIsItsOwnDamageOnly) {
+  const WithOneCheckpoint w;
+  const std::string folder = w.temp / "out/epoch_0_step_4";
+  // A folder in place of a file has no size to read.
+  fs::remove(folder + "/model/consolidated/config.json");
+  fs::create_directory(folder + "/model/consolidated/config.json");
+  EXPECT_EQ(check_manifest(folder).state, "");
+  EXPECT_NE(check_manifest(folder).others, "");
+  EXPECT_EQ(w.folder.resolve("", nullptr)->step, 4);
 }
 
 TEST(CheckpointManifest, HoldsTheChecksumOfEveryFile) {

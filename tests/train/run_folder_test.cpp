@@ -76,6 +76,29 @@ TEST_F(RunFolder, OtherDataAreRefusedByTheKeyThatDiffers) {
   EXPECT_TRUE(has(order, "dataloader.shuffle is true there and false here")) << order;
 }
 
+TEST_F(RunFolder, ADefaultThatIsWrittenOutIsTheSameRun) {
+  const std::string shuffled = mock_recipe("out", 2, 2);
+  const std::string written = with(shuffled, "shuffle: true", "shuffle: false");
+  const std::string unwritten = with(shuffled, ", shuffle: true", "");  // false for mock data
+  ASSERT_EQ(train(unwritten), 0);
+  ASSERT_EQ(train(with(written, "max_steps: 2", "max_steps: 4")), 0);
+  ASSERT_EQ(train(with(unwritten, "max_steps: 2", "max_steps: 6")), 0);
+  EXPECT_EQ(log("out").back().find("step")->as_int(), 5);
+  const std::string order = error_of(shuffled);
+  EXPECT_TRUE(has(order, "dataloader.shuffle is false there and true here")) << order;
+}
+
+TEST_F(RunFolder, ADamagedPositionIsLeftOutAndNotTakenForAnotherRuns) {
+  for (const char* seed : {"\"seed\": \"x\"", "\"seed\": \"6\""}) {
+    fs::remove_all(path("out"));
+    ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);
+    const std::string state = path("out/LATEST/state.json");
+    io::write_file(state, with(io::read_file(state), "\"seed\": \"5\"", seed));
+    ASSERT_EQ(train(mock_recipe("out", 6, 6)), 0) << seed;
+    EXPECT_EQ(CheckpointFolder(path("out")).published().back().step, 5);
+  }
+}
+
 TEST_F(RunFolder, LatestGoesOnBesideAHigherStepOfAnotherSeed) {
   ASSERT_EQ(train(mock_recipe("out", 6, 3)), 0);  // steps 2 and 5 of seed 5
   // Insists on step 2 with another seed, whose checkpoint of step 3 is LATEST.
