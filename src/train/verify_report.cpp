@@ -29,6 +29,11 @@ std::string line(const TensorError& e, double limit) {
 using io::Value;
 using Object = Value::Object;
 
+// JSON has neither NaN nor infinity.
+Value finite(double x) {
+  return std::isfinite(x) ? Value(x) : Value();
+}
+
 // {"mean": over layers, "layers": {name: {"mean", "same_rows", "rows"}}}; null where nothing is
 // chosen.
 Value overlaps(const std::vector<VerifyReport::Overlap>& list) {
@@ -111,16 +116,18 @@ std::string VerifyReport::json() const {
            {"grads", {}},       {"selections", {}}, {"experts", {}}};
   Value v(std::move(o));
   if (loss)
-    v.set("loss", Value(Object{{"got", loss->got}, {"want", loss->want}, {"rel", loss->rel}}));
+    v.set("loss", Value(Object{{"got", finite(loss->got)},
+                               {"want", finite(loss->want)},
+                               {"rel", finite(loss->rel)}}));
   if (logits)
-    v.set("logits", Value(Object{{"rel_l2", logits->error.rel_l2},
-                                 {"max_abs", logits->error.max_abs},
-                                 {"top1", logits->top1},
-                                 {"kl", logits->kl}}));
+    v.set("logits", Value(Object{{"rel_l2", finite(logits->error.rel_l2)},
+                                 {"max_abs", finite(logits->error.max_abs)},
+                                 {"top1", finite(logits->top1)},
+                                 {"kl", finite(logits->kl)}}));
   if (const TensorError* e = worst(hidden))
-    v.set("hidden", Value(Object{{"max_rel_l2", e->rel_l2}}));
+    v.set("hidden", Value(Object{{"max_rel_l2", finite(e->rel_l2)}}));
   if (const TensorError* e = worst(grads))
-    v.set("grads", Value(Object{{"max_rel_l2", e->rel_l2}, {"worst", e->name}}));
+    v.set("grads", Value(Object{{"max_rel_l2", finite(e->rel_l2)}, {"worst", e->name}}));
   if (!selections.empty()) v.set("selections", overlaps(selections));
   if (!experts.empty()) v.set("experts", overlaps(experts));
   return io::to_json(v);
