@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace glmtune::data {
 namespace {
 
-std::string gunzip(const std::string& path) {
+std::string gunzip(const std::string& path, std::uint64_t most) {
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) fail(cat(path, ": cannot be opened: ", std::strerror(errno)));
   std::string out;
@@ -26,7 +27,9 @@ std::string gunzip(const std::string& path) {
     const int n = gzread(file, block.data(), static_cast<unsigned>(block.size()));
     if (n > 0) {
       out.append(block.data(), static_cast<std::size_t>(n));
-      continue;
+      if (out.size() <= most) continue;
+      gzclose(file);
+      io::fail_too_large(path, most);
     }
     // gzread ends quietly in the middle of a truncated file; only the error state tells.
     int code = Z_OK;
@@ -45,7 +48,12 @@ bool is_gzip(std::string_view bytes) {
 
 }  // namespace
 
-FileBytes::FileBytes(const std::string& path) {
+std::uint64_t most_unpacked_bytes() {
+  const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 1L));
+  return pages * static_cast<std::uint64_t>(std::max(::sysconf(_SC_PAGESIZE), 1L)) / 4 * 3;
+}
+
+FileBytes::FileBytes(const std::string& path, std::uint64_t most) {
   if (path.ends_with(".parquet")) {
     unpacked_ = io::parquet_to_json_lines(path);
     text_ = unpacked_;
@@ -74,7 +82,7 @@ FileBytes::FileBytes(const std::string& path) {
   if (!gzip && !io::is_zstd(text_)) return;
   std::string unpacked;
   try {
-    unpacked = gzip ? gunzip(path) : io::unzstd(text_, path);
+    unpacked = gzip ? gunzip(path, most) : io::unzstd(text_, path, most);
   } catch (...) {
     ::munmap(mapped_, mapped_bytes_);
     throw;

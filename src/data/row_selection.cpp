@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -100,6 +101,46 @@ bool names_split(const std::string& path, std::string_view split) {
   return false;
 }
 
+// "train_sft" of "data/train_sft-00000-of-00003.parquet": what the hub's own files name as their
+// split; empty for other names.
+std::string split_of_shard(const std::string& path) {
+  const std::size_t of = path.rfind("-of-");
+  const std::size_t begin = path.rfind('/') + 1;  // 0 where there is no folder
+  constexpr std::size_t kDigits = 5;
+  const auto are_digits = [&](std::size_t at) {
+    return at + kDigits <= path.size() &&
+           std::all_of(path.begin() + static_cast<std::ptrdiff_t>(at),
+                       path.begin() + static_cast<std::ptrdiff_t>(at + kDigits),
+                       [](unsigned char c) { return std::isdigit(c) != 0; });
+  };
+  if (of == std::string::npos || of < begin + kDigits + 2 || !are_digits(of - kDigits) ||
+      !are_digits(of + 4) || path[of - kDigits - 1] != '-')
+    return "";
+  return path.substr(begin, of - kDigits - 1 - begin);
+}
+
+// Numbered files of several splits whose names all have the word, such as train_sft and train_gen:
+// those of the split itself, or nobody can say which are meant.
+void keep_one_split(std::vector<std::string>& chosen, const fs::path& folder,
+                    const std::string& split) {
+  std::set<std::string> named;
+  for (const std::string& file : chosen)
+    if (const std::string of = split_of_shard(file); names_split(of, split)) named.insert(of);
+  if (named.size() < 2) return;
+  const auto words = words_of_split(split);
+  const bool has_own = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return named.contains(std::string(word));
+  });
+  std::string list;
+  for (const std::string& name : named) list += (list.empty() ? "" : ", ") + name;
+  if (!has_own)
+    fail(cat(folder.string(), ": split ", split, " may be any of ", list, "; name one of them"));
+  std::erase_if(chosen, [&](const std::string& file) {
+    const std::string of = split_of_shard(file);
+    return named.contains(of) && std::find(words.begin(), words.end(), of) == words.end();
+  });
+}
+
 std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split) {
   std::vector<std::string> files;   // all
   std::vector<std::string> chosen;  // of the split
@@ -125,6 +166,7 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
     fail(cat(folder.string(), ": none of its ", files.size(), " files is named after split ", split,
              "; the first of them: ", *std::min_element(files.begin(), files.end())));
   }
+  keep_one_split(chosen, folder, split);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }

@@ -18,10 +18,13 @@ namespace glmtune::data {
 
 inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
 
-// A file's bytes: mapped, or unpacked into memory.
+// Three quarters of this machine's memory: what packed files may take of it.
+std::uint64_t most_unpacked_bytes();
+
+// A file's bytes: mapped, or unpacked into memory (Error beyond `most` bytes).
 class FileBytes {
  public:
-  explicit FileBytes(const std::string& path);
+  explicit FileBytes(const std::string& path, std::uint64_t most = most_unpacked_bytes());
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;

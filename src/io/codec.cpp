@@ -8,6 +8,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 
 namespace glmtune::io {
 namespace {
@@ -70,7 +71,14 @@ bool is_zstd(std::string_view bytes) {
   return bytes.starts_with("\x28\xB5\x2F\xFD");
 }
 
-std::string unzstd(std::string_view packed, std::string_view where) {
+void fail_too_large(std::string_view where, std::uint64_t most) {
+  fail(
+      cat(where, ": unpacks to more than ", human_bytes(most),
+          ", which is most of this machine's memory; unpack it to a plain file, which is not held ",
+          "in memory, or into several"));
+}
+
+std::string unzstd(std::string_view packed, std::string_view where, std::uint64_t most) {
   const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
                                                                              ZSTD_freeDStream);
   if (stream == nullptr) fail_machine("zstd: out of memory");
@@ -86,12 +94,14 @@ std::string unzstd(std::string_view packed, std::string_view where) {
                " unpacked bytes: ", ZSTD_getErrorName(state)));
     }
     out.append(block, 0, to.pos);
+    if (out.size() > most) fail_too_large(where, most);
     // A full block may leave more to flush although all input is taken.
     while (in.pos == in.size && to.pos == to.size) {
       to.pos = 0;
       state = ZSTD_decompressStream(stream.get(), &to, &in);
       if (ZSTD_isError(state) != 0) fail(cat(where, ": ", ZSTD_getErrorName(state)));
       out.append(block, 0, to.pos);
+      if (out.size() > most) fail_too_large(where, most);
     }
   }
   if (state != 0) {

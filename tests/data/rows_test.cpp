@@ -136,6 +136,43 @@ TEST_F(RowsTest, AFolderWithoutFilesOfTheSplitIsAnError) {
   }
 }
 
+TEST_F(RowsTest, APackedFileThatUnpacksToMoreThanTheMemoryIsRefused) {
+  const std::string path = (folder_ / "bomb.jsonl.gz").string();
+  gzFile gz = gzopen(path.c_str(), "wb");
+  const std::string blanks(1 << 20, ' ');
+  for (int i = 0; i < 4; ++i) gzwrite(gz, blanks.data(), 1 << 20);
+  gzclose(gz);
+  EXPECT_EQ(FileBytes(path, 4 << 20).text().size(), std::size_t{4} << 20);
+  try {
+    FileBytes(path, (4 << 20) - 1);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("bomb.jsonl.gz: unpacks to more than"), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST_F(RowsTest, NumberedFilesOfSeveralSplitsAreNotMixed) {
+  for (const char* name :
+       {"data/train_sft-00000-of-00002.jsonl", "data/train_sft-00001-of-00002.jsonl",
+        "data/train_gen-00000-of-00001.jsonl", "data/test_sft-00000-of-00001.jsonl"})
+    file("{\"v\": 1}\n", name);
+  const std::string folder = folder_.string();
+  try {
+    (void)data_files({folder}, "train");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("split train may be any of train_gen, train_sft"),
+              std::string::npos)
+        << e.what();
+  }
+  EXPECT_EQ(data_files({folder}, "train_sft").size(), 2U);
+  EXPECT_EQ(data_files({folder}, "test").size(), 1U);
+  file("{\"v\": 1}\n", "data/train-00000-of-00001.jsonl");
+  EXPECT_EQ(data_files({folder}, "train"),
+            std::vector<std::string>{folder + "/data/train-00000-of-00001.jsonl"});
+}
+
 // The bytes of `zstd` for two rows.
 TEST_F(RowsTest, ZstdFilesAreUnpacked) {
   const std::string path = file(std::string("\x28\xb5\x2f\xfd\x04\x68\x91\x00\x00", 9) +

@@ -145,8 +145,9 @@ TEST(Parquet, RealChatRows) {
 TEST(Codec, ZstdFilesOfSeveralFrames) {
   const std::string bytes = read_file(kFixtures + "two_frames.zst");
   EXPECT_TRUE(is_zstd(bytes));
-  EXPECT_EQ(unzstd(bytes, "f"), "hello\nworld\n");
-  EXPECT_THROW((void)unzstd(bytes.substr(0, bytes.size() - 2), "f"), Error);
+  EXPECT_EQ(unzstd(bytes, "f", 12), "hello\nworld\n");
+  EXPECT_THROW((void)unzstd(bytes, "f", 11), Error);
+  EXPECT_THROW((void)unzstd(bytes.substr(0, bytes.size() - 2), "f", 12), Error);
   EXPECT_THROW((void)unzstd_block("garbage", 10), Error);
   EXPECT_THROW((void)unsnappy_block("garbage", 10), Error);
   EXPECT_THROW((void)gunzip_block("garbage", 10), Error);
