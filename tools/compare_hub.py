@@ -28,7 +28,7 @@ REPOS = {
         "model-00001-of-00002.safetensors": RNG.randbytes(2000000), "model-00002-of-00002.safetensors": RNG.randbytes(1000001), "pytorch_model.bin": b"no"},
     "datasets/org/data": {"README.md": b"# card", "data/train-00000-of-00002.parquet": RNG.randbytes(100000), "data/train-00001-of-00002.parquet": RNG.randbytes(70000)},
 }
-WANTED = {"models/org/Model-1.0": ["*.json", "*.jinja", "*.safetensors"], "datasets/org/data": ["*.parquet"]}
+WANTED = {"models/org/Model-1.0": ["*.json", "*.jinja", "*.safetensors"], "datasets/org/data": ["*.parquet", "README.md"]}
 
 
 def is_large(path):

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/cat.h"
+#include "io/untrusted.h"
 #include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
@@ -18,23 +19,6 @@ constexpr std::array<std::array<std::string_view, 2>, 2> kShades{
     {{"\x1b[90m", "\x1b[37m"}, {"\x1b[30;42m", "\x1b[30;102m"}}};
 constexpr std::string_view kOpen = "⟦";
 constexpr std::string_view kClose = "⟧";
-
-// Control characters would act on the terminal; they are shown as escapes.
-std::string printable(std::string_view s) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out;
-  for (const char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u == '\n' || u == '\t' || (u >= 0x20 && u != 0x7F)) {
-      out += c;
-    } else {
-      out += "\\x";
-      out += kHex[u >> 4U];
-      out += kHex[u & 15U];
-    }
-  }
-  return out;
-}
 
 class Writer {
  public:
@@ -68,7 +52,7 @@ class Writer {
  private:
   void release(const std::string& piece) {
     if (piece.empty()) return;
-    const std::string shown = printable(piece);
+    const std::string shown = io::printable(piece, io::LineEnds::kKeep);
     if (color_) {
       shade_ ^= 1U;
       // Colour must not run over line ends: a terminal would fill the rest of the line.

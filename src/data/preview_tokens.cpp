@@ -3,7 +3,7 @@
 
 #include "base/cat.h"
 #include "data/preview.h"
-#include "io/utf8.h"
+#include "io/untrusted.h"
 #include "text/tokenizer.h"
 
 namespace glmtune::data {
@@ -15,26 +15,18 @@ constexpr std::string_view kReset = "\x1b[0m";
 // In quotes, on one line: control characters and bytes of characters that several tokens share are
 // escapes.
 std::string quoted(std::string_view bytes) {
-  const bool whole = io::is_utf8(bytes);
-  std::string out = "\"";
+  std::string out;
   for (const char c : bytes) {
-    const auto u = static_cast<unsigned char>(c);
-    char escape[8];
     if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (u < 0x20 || u == 0x7F || (u >= 0x80 && !whole)) {
-      std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned>(u));
-      out += escape;
     } else {
+      if (c == '"' || c == '\\') out += '\\';
       out += c;
     }
   }
-  return out + '"';
+  return cat('"', io::printable(out), '"');
 }
 
 std::string line(const std::string& position, std::int32_t id, bool target,

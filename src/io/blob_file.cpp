@@ -13,6 +13,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "io/sha1.h"
 
 namespace glmtune::io {
 
@@ -46,7 +47,7 @@ void BlobFile::hash_what_is_there() {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), size_ - at));
     file.read(at, chunk.data(), n);
     sha_.add(chunk.data(), n);
-    if (shared_.stop) throw Stopped{};
+    if (shared_.stop) throw HubStopped{};
   }
 }
 
@@ -59,7 +60,7 @@ void BlobFile::begin(std::uint64_t offset) {
 }
 
 void BlobFile::add(const char* data, std::size_t bytes) {
-  if (shared_.stop) throw Stopped{};
+  if (shared_.stop) throw HubStopped{};
   if (head_.size > 0 && bytes > head_.size - size_) {
     fail(cat(incomplete_, ": more bytes arrive than the ", head_.size, " announced"));
   }
@@ -79,9 +80,11 @@ void BlobFile::add(const char* data, std::size_t bytes) {
 
 std::string BlobFile::difference() {
   if (head_.size > 0 && size_ != head_.size) return cat(size_, " bytes, not ", head_.size);
-  if (!head_.is_sha256()) return "";
-  const std::string found = std::exchange(sha_, {}).hex();
-  return found == head_.etag ? "" : cat("sha256 ", found, ", not ", head_.etag);
+  if (!head_.is_sha256() && !head_.is_git_blob) return "";
+  const std::string found =
+      head_.is_sha256() ? std::exchange(sha_, {}).hex() : git_blob_name(read_file(incomplete_));
+  if (found == head_.etag) return "";
+  return cat(head_.is_sha256() ? "sha256 " : "git's sha1 ", found, ", not ", head_.etag);
 }
 
 void BlobFile::publish() {

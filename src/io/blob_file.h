@@ -11,13 +11,11 @@ namespace glmtune::io {
 
 class BlobFile : public HubClient::Sink {
  public:
-  // Bytes of all blobs, for progress; `stop` ends transfers with an exception.
+  // Bytes of all blobs, for progress; `stop` ends transfers with HubStopped.
   struct Shared {
     std::atomic<std::int64_t> bytes{0};
     std::atomic<bool> stop{false};
   };
-  struct Stopped {};
-
   // `blob`: the path it will have. What an earlier try left is kept, and hashed where the hash is
   // known.
   BlobFile(std::string blob, const HubFileHead& head, Shared& shared);

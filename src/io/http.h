@@ -37,6 +37,7 @@ struct HttpResponse {
 struct HttpSettings {
   int connect_seconds = 10;
   int stall_seconds = 30;  // without a byte for so long a connection counts as broken
+  std::uint64_t longest_list = std::uint64_t{256} << 20;  // bytes of a repository's list of files
   std::string ca_file;  // certificates of authorities; empty: libcurl's own, else the usual places
 };
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/untrusted.h"
 
 namespace glmtune::io {
 namespace {
@@ -57,28 +58,28 @@ std::uint64_t no_progress() {
   return 0;
 }
 
-// A name from the hub must not lead out of the snapshot's folder.
-bool is_inside(std::string_view path) {
-  if (path.empty() || path.find('\0') != std::string_view::npos) return false;
-  while (true) {
-    const std::size_t slash = path.find('/');
-    const std::string_view part = path.substr(0, slash);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (slash == std::string_view::npos) return true;
-    path.remove_prefix(slash + 1);
-  }
+// What the list says a file's blob is called: the sha256 of a large file, else git's sha1.
+std::string blob_of(const Value& file) {
+  const Value* lfs = file.find("lfs");
+  const bool large = lfs != nullptr && lfs->is_object();
+  const Value* name = large ? lfs->find("sha256") : file.find("blobId");
+  if (name == nullptr || !name->is_string()) return "";
+  const std::string etag = plain_etag(name->as_string());
+  return etag.size() == (large ? 64U : 40U) ? etag : "";
 }
 
 }  // namespace
 
 HubClient::HubClient(const HubCache& hub, RepoKind kind, std::string id, const HubRetries& retries,
-                     const HttpSettings& http, Notice notice)
+                     const HttpSettings& http, Notice notice, const std::atomic<bool>* stop)
     : hub_(hub),
       kind_(kind),
       id_(std::move(id)),
       retries_(retries),
       http_(http),
+      longest_list_(http.longest_list),
       notice_(std::move(notice)),
+      stop_(stop),
       origin_(origin_of(hub.endpoint)) {}
 
 std::string HubClient::file_url(const std::string& commit, const std::string& path) const {
@@ -109,6 +110,16 @@ HttpResponse HubClient::follow(HttpRequest request, bool leave_host,
   fail(cat(request.url, ": sent on more than ", kMostRedirects, " times"));
 }
 
+void HubClient::pause(std::chrono::milliseconds time) const {
+  constexpr std::chrono::milliseconds kPiece{50};
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (auto now = end - time; now < end; now = std::chrono::steady_clock::now()) {
+    if (stop_ != nullptr && *stop_) throw HubStopped{};
+    std::this_thread::sleep_for(
+        std::min(std::chrono::ceil<std::chrono::milliseconds>(end - now), kPiece));
+  }
+}
+
 HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attempt,
                                      const std::function<std::uint64_t()>& progress) {
   std::chrono::milliseconds wait = retries_.first_wait;
@@ -136,12 +147,12 @@ HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attemp
       if (broken) std::rethrow_exception(broken);
       return response;
     }
-    const auto pause = std::max(least, std::min(wait, retries_.longest_wait));
+    const auto time = std::max(least, std::min(wait, retries_.longest_wait));
     if (notice_) {
       notice_(cat(id_, ": ", what, "; trying again in ",
-                  std::chrono::duration<double>(pause).count(), " s"));
+                  std::chrono::duration<double>(time).count(), " s"));
     }
-    std::this_thread::sleep_for(pause);
+    pause(time);
     wait *= 2;
   }
 }
@@ -165,8 +176,8 @@ void HubClient::refuse(const HttpResponse& response, const std::string& url,
              ", or it is private: check the id and the token", token));
   }
   const std::string_view message = response.header("x-error-message");
-  const std::string said =
-      message.empty() ? response.body.substr(0, 200) : std::string(message.substr(0, 500));
+  const std::string said = printable(
+      message.empty() ? std::string_view(response.body).substr(0, 200) : message.substr(0, 500));
   fail(cat(url.substr(0, url.find('?')), ": HTTP status ", response.status,
            said.empty() ? "" : cat(" (", said, ")"), response.status == 403 ? token : ""));
 }
@@ -179,10 +190,13 @@ HubRevision HubClient::revision(const std::string& revision) {
   const HttpResponse response = with_retries(
       [&] {
         body.clear();
-        return follow({.url = url}, false,
-                      [&](const HttpResponse&, const char* data, std::size_t bytes) {
-                        body.append(data, bytes);
-                      });
+        return follow(
+            {.url = url}, false, [&](const HttpResponse&, const char* data, std::size_t bytes) {
+              if (bytes > longest_list_ - body.size())
+                fail(cat(url, ": the list of files is longer than ", human_bytes(longest_list_),
+                         "; is ", hub_.endpoint, " a Hugging Face hub (HF_ENDPOINT)?"));
+              body.append(data, bytes);
+            });
       },
       no_progress);
   if (response.status != 200) refuse(response, url, cat("revision \"", revision, "\""));
@@ -199,12 +213,12 @@ HubRevision HubClient::revision(const std::string& revision) {
   for (const Value& file : siblings->as_array()) {
     const Value* name = file.is_object() ? file.find("rfilename") : nullptr;
     if (name == nullptr || !name->is_string() || !is_inside(name->as_string())) {
-      fail(cat(url, ": lists a file without a usable name: ", to_json(file)));
+      fail(cat(url, ": lists a file without a usable name: ", printable(to_json(file))));
     }
     const Value* size = file.find("size");
     const bool known = size != nullptr && size->is_int() && size->as_int() > 0;
     out.files.push_back(
-        {name->as_string(), known ? static_cast<std::uint64_t>(size->as_int()) : 0});
+        {name->as_string(), known ? static_cast<std::uint64_t>(size->as_int()) : 0, blob_of(file)});
   }
   return out;
 }
@@ -243,7 +257,7 @@ void HubClient::get(const std::string& commit, const std::string& path, const Hu
         check_same(r);
         if (r.status == 206 && !r.header("content-range").starts_with(cat("bytes ", from, "-"))) {
           fail(cat(url, ": asked for the bytes from ", from, " on, the answer has ",
-                   std::string(r.header("content-range"))));
+                   printable(r.header("content-range"))));
         }
         sink.begin(r.status == 206 ? from : 0);
         begun = true;

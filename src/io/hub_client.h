@@ -2,6 +2,7 @@
 // HubClient: what the Hugging Face hub says about one repository, and its files' bytes. Answers
 // 408, 429 and 5xx and broken connections are tried again, slower each time; everything else ends
 // in an Error that says what to do. The token goes to the endpoint's own host only.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ struct HubRetries {
 struct HubFile {
   std::string path;        // in the repository, with '/'
   std::uint64_t size = 0;  // 0 where the hub does not say
+  std::string etag = {};   // the name of its blob; "" where the hub does not say
 };
 
 struct HubRevision {
@@ -33,8 +35,12 @@ struct HubRevision {
 struct HubFileHead {
   std::string etag;  // the name of its blob: git's sha1, or the sha256 of a large file
   std::uint64_t size = 0;
+  bool is_git_blob = false;  // the list of files says that the tag is git's
   bool is_sha256() const { return etag.size() == 64; }
 };
+
+// Thrown out of a wait or a transfer once it is to stop.
+struct HubStopped {};
 
 // The file is another one than its head said.
 struct HubFileChanged : Error {
@@ -45,8 +51,10 @@ class HubClient {
  public:
   // What the client waits for, or gives up: "waiting 8 s: ..."; may come from several threads.
   using Notice = std::function<void(const std::string&)>;
+  // stop: set, it ends waits with HubStopped.
   HubClient(const HubCache& hub, RepoKind kind, std::string id, const HubRetries& retries,
-            const HttpSettings& http = {}, Notice notice = {});
+            const HttpSettings& http = {}, Notice notice = {},
+            const std::atomic<bool>* stop = nullptr);
 
   HubRevision revision(const std::string& revision);
   HubFileHead head(const std::string& commit, const std::string& path);
@@ -69,6 +77,7 @@ class HubClient {
   // that send on.
   HttpResponse follow(HttpRequest request, bool leave_host, const HttpClient::Receiver& receiver,
                       const std::function<void(const HttpResponse&)>& at_hub = {});
+  void pause(std::chrono::milliseconds time) const;
   // progress(): a number that grows while tries are not in vain.
   HttpResponse with_retries(const std::function<HttpResponse()>& attempt,
                             const std::function<std::uint64_t()>& progress);
@@ -80,7 +89,9 @@ class HubClient {
   std::string id_;
   HubRetries retries_;
   HttpClient http_;
+  std::uint64_t longest_list_;
   Notice notice_;
+  const std::atomic<bool>* stop_;
   std::string origin_;
 };
 

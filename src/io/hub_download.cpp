@@ -1,14 +1,12 @@
 #include "io/hub_download.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -17,50 +15,17 @@
 #include "io/blob_file.h"
 #include "io/file_lock.h"
 #include "io/files.h"
-#include "io/json.h"
-#include "io/row_files.h"
+#include "io/hub_selection.h"
 
 namespace glmtune::io {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr auto kProgressEvery = std::chrono::milliseconds(200);
-
-bool is_of_tokenizer(const std::string& path) {
-  constexpr std::array<std::string_view, 12> kNames{"config.json",
-                                                    "generation_config.json",
-                                                    "tokenizer.json",
-                                                    "tokenizer.model",
-                                                    "tokenizer_config.json",
-                                                    "special_tokens_map.json",
-                                                    "added_tokens.json",
-                                                    "chat_template.jinja",
-                                                    "chat_template.json",
-                                                    "tiktoken.model",
-                                                    "vocab.json",
-                                                    "merges.txt"};
-  return std::find(kNames.begin(), kNames.end(), path) != kNames.end();
-}
-
-bool is_weights(const std::string& path) {
-  return path.ends_with(".safetensors") && path.find('/') == std::string::npos;
-}
-
-// The ending that most files of rows have: a data set that is there in two formats is read once.
-std::vector<HubFile> row_files(const std::vector<HubFile>& files) {
-  std::map<std::string, std::vector<HubFile>> by_ending;
-  for (const HubFile& file : files) {
-    const std::string name = fs::path(file.path).filename().string();
-    if (is_row_file(name)) by_ending[std::string(row_file_ending(name))].push_back(file);
-  }
-  std::vector<HubFile> best;
-  for (auto& [ending, of_ending] : by_ending) {
-    if (of_ending.size() > best.size()) best = std::move(of_ending);
-  }
-  return best;
-}
+constexpr auto kLockEvery = std::chrono::milliseconds(100);
+// For the question whether a snapshot that is there is whole, which no run should wait for long.
+constexpr int kQuickConnectSeconds = 5;
 
 fs::path make_folder(const fs::path& folder) {
   std::error_code error;
@@ -81,79 +46,93 @@ class Fetch {
     if (revision.empty() || revision.front() == '/' || revision.find("..") != std::string::npos) {
       fail(cat(id_, ": \"", revision, "\" is no branch, tag or commit"));
     }
-    HubClient client = new_client();
-    const HubRevision found = client.revision(revision);
+    const HubRevision found = new_client().revision(revision);
     commit_ = found.commit;
     repo_ = repo_folder(hub_, id_, kind_);
     snapshot_ = make_folder(repo_ / "snapshots" / commit_);
     blobs_ = make_folder(repo_ / "blobs");
     locks_ = make_folder(fs::path(hub_.root) / ".locks" / repo_.filename());
-    if (kind_ == RepoKind::kDataset) {
-      const std::vector<HubFile> files = row_files(found.files);
-      if (files.empty()) lacks("file of rows (.parquet, .jsonl or .json)");
-      fetch_all(files);
-    } else {
-      std::vector<HubFile> files;
-      std::copy_if(
-          found.files.begin(), found.files.end(), std::back_inserter(files), [&](const HubFile& f) {
-            return is_of_tokenizer(f.path) || (f.path == kIndex && kind_ == RepoKind::kModel);
-          });
-      fetch_all(files);
-      if (kind_ == RepoKind::kModel) fetch_all(weights(found.files));
+    std::vector<HubFile> files = files_beside_weights(found.files, kind_);
+    if (files.empty() && kind_ == RepoKind::kDataset) {
+      lacks("has no file of rows (.parquet, .jsonl or .json)");
+    }
+    fetch_all(files);
+    if (kind_ == RepoKind::kModel) {
+      const std::vector<HubFile> shards = weights(found.files);
+      fetch_all(shards);
+      files.insert(files.end(), shards.begin(), shards.end());
     }
     if (revision != commit_) {
       const fs::path ref = repo_ / "refs" / revision;
       make_folder(ref.parent_path());
       write_file(ref.string(), commit_);
     }
-    return {snapshot_.string(), commit_};
+    const ResolvedRepo out{snapshot_.string(), commit_};
+    WholeSnapshot(hub_, kind_, id_, out).note(files);
+    return out;
+  }
+
+  // What a snapshot lacks of the files that the hub lists of its commit; asks once. None: it is
+  // whole, which is noted.
+  std::vector<HubFile> missing(const ResolvedRepo& local) {
+    commit_ = local.commit;
+    snapshot_ = local.folder;
+    HttpSettings http = options_.http;
+    http.connect_seconds = std::min(http.connect_seconds, kQuickConnectSeconds);
+    HubClient client(hub_, kind_, id_, {.tries = 1}, http);
+    const std::vector<HubFile> listed = client.revision(commit_).files;
+    std::vector<HubFile> files = files_beside_weights(listed, kind_);
+    if (kind_ == RepoKind::kModel) {
+      const std::vector<HubFile> shards = weights(listed);
+      files.insert(files.end(), shards.begin(), shards.end());
+    }
+    std::vector<HubFile> out;
+    std::copy_if(files.begin(), files.end(), std::back_inserter(out),
+                 [&](const HubFile& f) { return !fs::exists(snapshot_ / f.path); });
+    if (out.empty()) WholeSnapshot(hub_, kind_, id_, local).note(files);
+    return out;
   }
 
  private:
   [[noreturn]] void lacks(const std::string& what) const {
-    fail(cat(id_, ": ", hub_.endpoint, " has no ", what, " in it (commit ", commit_, ")"));
+    fail(cat(id_, ": ", hub_.endpoint, " ", what, " in it (commit ", commit_, ")"));
+  }
+
+  void notice(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (options_.notice) options_.notice(text);
   }
 
   HubClient new_client() {
-    return {hub_, kind_, id_, options_.retries, options_.http, [this](const std::string& text) {
-              const std::lock_guard lock(mutex_);
-              if (options_.notice) options_.notice(text);
-            }};
+    return {hub_,          kind_,
+            id_,           options_.retries,
+            options_.http, [this](const std::string& text) { notice(text); },
+            &shared_.stop};
   }
 
   std::vector<HubFile> weights(const std::vector<HubFile>& files) const {
-    if (!fs::exists(snapshot_ / "config.json")) lacks("config.json");
-    std::set<std::string> names;
-    if (fs::exists(snapshot_ / kIndex)) {
-      const Value index = read_json_file((snapshot_ / kIndex).string());
-      const Value* map = index.is_object() ? index.find("weight_map") : nullptr;
-      if (map == nullptr || !map->is_object()) lacks(cat("object `weight_map` in ", kIndex));
-      for (const auto& [tensor, file] : map->as_object()) {
-        if (file.is_string()) names.insert(file.as_string());
-      }
-    } else {
-      names.insert("model.safetensors");
+    if (!fs::exists(snapshot_ / "config.json")) lacks("has no config.json");
+    try {
+      return files_of_weights(files, snapshot_.string());
+    } catch (const Error& e) {
+      lacks(e.what());
     }
-    std::vector<HubFile> out;
-    std::copy_if(files.begin(), files.end(), std::back_inserter(out),
-                 [&](const HubFile& f) { return is_weights(f.path) && names.count(f.path) > 0; });
-    if (out.size() < names.size()) {
-      for (const HubFile& f : out) names.erase(f.path);
-      lacks(*names.begin());
-    }
-    return out;
   }
 
-  void check_space(std::uint64_t wanted) const {
-    std::uint64_t there = 0;
-    for (const auto& entry : fs::directory_iterator(blobs_)) {
-      std::error_code gone;
-      if (entry.path().extension() == ".incomplete") {
-        const std::uintmax_t size = entry.file_size(gone);
-        if (!gone) there += size;
-      }
+  // What of a file's bytes is there: all of them where another commit has the same file.
+  std::uint64_t bytes_there(const HubFile& file) const {
+    if (file.etag.empty()) return 0;
+    for (const char* ending : {"", ".incomplete"}) {
+      std::error_code absent;
+      const std::uintmax_t size = fs::file_size(blobs_ / (file.etag + ending), absent);
+      if (!absent) return std::min<std::uint64_t>(size, file.size);
     }
-    const std::uint64_t needed = wanted - std::min(wanted, there);
+    return 0;
+  }
+
+  void check_space(const std::vector<HubFile>& files) const {
+    std::uint64_t needed = 0;
+    for (const HubFile& file : files) needed += file.size - bytes_there(file);
     const std::uint64_t free = free_bytes(blobs_.string());
     if (free < needed) {
       fail_machine(cat(id_, ": ", human_bytes(needed), " are still to be fetched, ",
@@ -174,7 +153,7 @@ class Fetch {
     }
     if (files.empty()) return;
     progress_.files = static_cast<std::int64_t>(files.size());
-    check_space(progress_.bytes);
+    check_space(files);
     std::atomic<std::size_t> next{0};
     std::exception_ptr error;
     const auto work = [&] {
@@ -185,7 +164,7 @@ class Fetch {
           const std::lock_guard lock(mutex_);
           ++progress_.files_done;
         }
-      } catch (const BlobFile::Stopped&) {
+      } catch (const HubStopped&) {
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error) error = std::current_exception();
@@ -214,11 +193,26 @@ class Fetch {
     if (options_.progress) options_.progress(progress_);
   }
 
+  // Not in flock itself, which would see neither that another file has failed nor say whom it
+  // waits for.
+  std::unique_ptr<FileLock> lock_blob(const std::string& etag, const std::string& path) {
+    const std::string name = (locks_ / (etag + ".lock")).string();
+    for (bool said = false;; said = true) {
+      auto lock = std::make_unique<FileLock>(name, FileLock::Wait::kNo);
+      if (lock->state() != FileLock::State::kBusy) return lock;
+      if (!said)
+        notice(cat(id_, ": waiting for another process that fetches ", path, " (", name, ")"));
+      if (shared_.stop) throw HubStopped{};
+      std::this_thread::sleep_for(kLockEvery);
+    }
+  }
+
   void fetch_file(HubClient& client, const HubFile& file) {
     for (bool again = false;; again = true) {
-      const HubFileHead head = client.head(commit_, file.path);
+      HubFileHead head = client.head(commit_, file.path);
+      head.is_git_blob = head.etag == file.etag && !head.is_sha256();
       const fs::path blob = blobs_ / head.etag;
-      const FileLock lock((locks_ / (head.etag + ".lock")).string(), FileLock::Wait::kYes);
+      const auto lock = lock_blob(head.etag, file.path);
       try {
         if (fs::exists(blob)) {
           shared_.bytes += static_cast<std::int64_t>(file.size);
@@ -271,12 +265,67 @@ class Fetch {
 
 }  // namespace
 
+namespace {
+
+// Of a snapshot that nobody compares with the hub: what may be missing of it; "" where nothing
+// speaks for that.
+std::string doubt(const ResolvedRepo& local, RepoKind kind) {
+  if (kind == RepoKind::kDataset) return "files of rows";
+  for (const char* name : {"chat_template.jinja", "generation_config.json"}) {
+    if (!fs::exists(fs::path(local.folder) / name)) return name;
+  }
+  return "";
+}
+
+ResolvedRepo resolve_offline(const std::string& id, RepoKind kind, const HubCache& hub,
+                             const FetchOptions& options, const std::string& revision) {
+  ResolvedRepo local = resolve_repo(id, kind, hub, revision);
+  const std::string missing = doubt(local, kind);
+  if (!missing.empty() && options.notice && !WholeSnapshot(hub, kind, id, local).is_noted()) {
+    options.notice(
+        cat(id, ": offline, so the hub is not asked whether ", local.folder, " lacks ", missing));
+  }
+  return local;
+}
+
+// A snapshot of the cache, made whole where the hub can be asked what belongs to it.
+ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub,
+                       const FetchOptions& options, const ResolvedRepo& local) {
+  if (WholeSnapshot(hub, kind, id, local).is_noted()) return local;
+  Fetch fetch(hub, kind, id, options);
+  std::vector<HubFile> missing;
+  const auto unknown = [&](const char* why) {
+    if (options.notice)
+      options.notice(cat(id, ": whether ", local.folder, " has all files of the hub is not known (",
+                         why, "); HF_HUB_OFFLINE=1 does not ask"));
+    return local;
+  };
+  try {
+    missing = fetch.missing(local);
+  } catch (const ConnectionError& e) {
+    return unknown(e.what());
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    return unknown(e.what());
+  }
+  if (missing.empty()) return local;
+  if (options.notice)
+    options.notice(cat(id, ": ", local.folder, " lacks ", missing.size(),
+                       " files that the hub has, ", missing.front().path,
+                       " first; they are fetched (HF_HUB_OFFLINE=1 takes ", "what is there)"));
+  return fetch.run(local.commit);
+}
+
+}  // namespace
+
 ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubCache& hub,
                         const FetchOptions& options, const std::string& revision) {
   std::error_code error;
-  if (fs::exists(path_or_id, error) || !is_hub_id(path_or_id) || hub.offline) {
+  if (fs::exists(path_or_id, error) || !is_hub_id(path_or_id)) {
     return resolve_repo(path_or_id, kind, hub, revision);
   }
+  if (hub.offline) return resolve_offline(path_or_id, kind, hub, options, revision);
   std::optional<ResolvedRepo> local;
   try {
     local = resolve_repo(path_or_id, kind, hub, revision);
@@ -284,13 +333,10 @@ ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubC
     throw;
   } catch (const Error&) {  // a miss; the hub may have it
   }
-  // Another client may have left a model without its tokenizer.
-  if (local && (kind != RepoKind::kModel || fs::exists(fs::path(local->folder) / "tokenizer.json")))
-    return *local;
   try {
+    if (local) return completed(path_or_id, kind, hub, options, *local);
     return Fetch(hub, kind, path_or_id, options).run(revision);
   } catch (const ConnectionError& e) {
-    if (local) return *local;
     fail_machine(cat(path_or_id, ": is not, or not whole, in the cache (searched ",
                      repo_folder(hub, path_or_id, kind), ") and cannot be fetched: ", e.what(),
                      "; check the network and HF_ENDPOINT, or give the path of a folder"));

@@ -3,9 +3,11 @@
 // official client lays it out: blobs/ETAG, snapshots/COMMIT/PATH as links to them, refs/REVISION.
 //
 // A part that is there (blobs/ETAG.incomplete) is continued, large files are checked against their
-// sha256, free space is checked before, and of several processes or ranks that want the same file
-// one fetches it while the others wait (.locks/REPO/ETAG.lock). The reference is written when all
-// files are there, so that half a data set is never taken for a whole one.
+// sha256 and the others against git's sha1, free space is checked before, and of several processes
+// or ranks that want the same file one fetches it while the others wait (.locks/REPO/ETAG.lock).
+// The reference is written when all files are there, so that half a data set is never taken for a
+// whole one; what another client left in the cache is compared with the hub's list of files once,
+// and completed.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -25,12 +27,13 @@ struct FetchOptions {
   HttpSettings http;
   // Both from one thread at a time.
   std::function<void(const FetchProgress&)> progress;  // a few times a second
-  std::function<void(const std::string&)> notice;      // retries
+  std::function<void(const std::string&)> notice;      // retries, waits, doubts
 };
 
 // A folder that exists, or the snapshot of a hub id: from the cache where it is complete, else
 // fetched. Of a model come config, tokenizer, template, generation config, index and the
-// safetensors files (of a tokenizer not the last two); of a data set its files of rows.
+// safetensors files (of a tokenizer not the last two); of a data set its files of rows and its
+// card. Where the hub cannot be asked, what is in the cache is used, with a notice.
 ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubCache& hub,
                         const FetchOptions& options = {}, const std::string& revision = "main");
 

@@ -6,36 +6,13 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/untrusted.h"
 #include "train/yaml_document.h"
 
 namespace glmtune::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool matches(std::string_view p, std::string_view s) {
-  while (!p.empty()) {
-    if (p.starts_with("**")) {
-      p.remove_prefix(2);
-      // "**/" also stands for no folder at all.
-      if (p.starts_with('/') && matches(p.substr(1), s)) return true;
-      for (std::size_t i = 0; i <= s.size(); ++i)
-        if (matches(p, s.substr(i))) return true;
-      return false;
-    }
-    if (p.front() == '*') {
-      p.remove_prefix(1);
-      for (std::size_t i = 0;; ++i) {
-        if (matches(p, s.substr(i))) return true;
-        if (i == s.size() || s[i] == '/') return false;
-      }
-    }
-    if (s.empty() || (p.front() == '?' ? s.front() == '/' : p.front() != s.front())) return false;
-    p.remove_prefix(1);
-    s.remove_prefix(1);
-  }
-  return s.empty();
-}
 
 // The YAML between the two lines "---" that a card begins with; empty without them.
 std::string front_matter(const std::string& card) {
@@ -120,6 +97,16 @@ std::vector<std::string> matching_files(const std::string& folder,
   return out;
 }
 
+// A card comes from others: its data_dir may name the folder itself or one below it.
+std::string folder_below(std::string dir, const std::string& card) {
+  while (dir.starts_with("./")) dir.erase(0, 2);
+  while (dir.size() > 1 && dir.ends_with('/')) dir.pop_back();
+  if (dir.empty() || dir == ".") return ".";
+  if (!io::is_inside(dir))
+    fail(cat(card, ": data_dir \"", io::printable(dir), "\" leads out of the data set's folder"));
+  return dir;
+}
+
 std::vector<std::string> files_of_card(const YamlNode& card, const std::string& file,
                                        const std::string& folder, const std::string& name,
                                        const std::string& split) {
@@ -127,7 +114,7 @@ std::vector<std::string> files_of_card(const YamlNode& card, const std::string& 
   if (configs == nullptr || !configs->is_list() || configs->items.empty()) return {};
   const YamlNode* config = choose_config(*configs, name, file);
   if (const std::string dir = text_at(*config, "data_dir"); !dir.empty())
-    return {(fs::path(folder) / dir).string()};
+    return {(fs::path(folder) / folder_below(dir, file)).string()};
   const YamlNode* data_files = config->find("data_files");
   if (data_files == nullptr) return {};
   const std::vector<std::string> patterns = patterns_of_split(*data_files, split, file);
@@ -149,7 +136,32 @@ std::vector<std::string> folders_in(const std::string& folder) {
 }  // namespace
 
 bool glob_matches(const std::string& pattern, const std::string& path) {
-  return matches(pattern, path);
+  // at[i]: the pattern so far fits the first i characters of the path.
+  std::vector<bool> at(path.size() + 1, false);
+  at[0] = true;
+  for (std::size_t p = 0; p < pattern.size();) {
+    const std::string_view rest = std::string_view(pattern).substr(p);
+    const bool any = rest.starts_with("**"), folders = rest.starts_with("**/");
+    const char c = rest.front();
+    std::vector<bool> next(path.size() + 1, false);
+    bool before = false;  // somewhere to the left
+    for (std::size_t i = 0; i <= path.size(); ++i) {
+      const bool one = i > 0 && at[i - 1];
+      const char last = i > 0 ? path[i - 1] : '\0';
+      if (folders)  // also for no folder at all
+        next[i] = at[i] || (before && last == '/');
+      else if (any)
+        next[i] = before || at[i];
+      else if (c == '*')
+        next[i] = at[i] || (i > 0 && next[i - 1] && last != '/');
+      else
+        next[i] = one && (c == '?' ? last != '/' : last == c);
+      before = before || at[i];
+    }
+    at = std::move(next);
+    p += folders ? 3 : any ? 2 : 1;
+  }
+  return at[path.size()];
 }
 
 std::vector<std::string> subset_files(const std::string& folder, const std::string& name,

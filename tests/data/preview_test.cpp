@@ -53,6 +53,19 @@ TEST_F(Preview, ControlCharactersDoNotReachTheTerminal) {
   EXPECT_NE(shown.find("\\x1b[31m"), std::string::npos) << shown;
 }
 
+// U+009B begins a command as ESC [ does.
+TEST_F(Preview, NorDoThoseOfTheSecondSet) {
+  const Pack pack = document(
+      "a\xC2\x9B"
+      "31mb",
+      0);
+  for (const std::string& shown :
+       {preview_document(pack, 0, &tokenizer_, {}), preview_tokens(pack, 0, &tokenizer_, {})}) {
+    EXPECT_EQ(shown.find("\xC2\x9B"), std::string::npos);
+    EXPECT_NE(shown.find("\\x9b"), std::string::npos) << shown;
+  }
+}
+
 TEST_F(Preview, ColourEndsBeforeEveryLineEnd) {
   const std::string shown =
       preview_document(document("one\ntwo\n\nthree", 1), 0, &tokenizer_, {.color = true});

@@ -10,6 +10,7 @@
 #include "base/cat.h"
 #include "io/hub_download.h"
 #include "io/json.h"
+#include "io/sha1.h"
 #include "io/sha256.h"
 #include "support/loopback_server.h"
 #include "support/temp_folder.h"
@@ -20,10 +21,7 @@ struct FakeHub {
   struct File {
     std::string content;
     bool large = false;
-    std::string etag() const {
-      const std::string sha = sha256_hex(content);
-      return large ? sha : sha.substr(0, 40);
-    }
+    std::string etag() const { return large ? sha256_hex(content) : git_blob_name(content); }
   };
   using Hook = std::function<std::optional<ServedAnswer>(const ServedRequest&)>;
 
@@ -111,7 +109,12 @@ struct FakeHub {
     Value::Array siblings;
     for (const auto& [path, file] : files) {
       const auto size = announced_size.value_or(static_cast<std::int64_t>(file.content.size()));
-      siblings.emplace_back(Value::Object{{"rfilename", path}, {"size", size}});
+      Value sibling(Value::Object{{"rfilename", path}, {"size", size}, {"blobId", file.etag()}});
+      if (file.large) {
+        sibling.set("blobId", git_blob_name("pointer to " + file.etag()));
+        sibling.set("lfs", Value::Object{{"sha256", file.etag()}, {"size", size}});
+      }
+      siblings.push_back(std::move(sibling));
     }
     return to_json(Value::Object{{"sha", commit}, {"siblings", siblings}});
   }

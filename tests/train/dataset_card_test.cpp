@@ -47,6 +47,36 @@ TEST_F(DatasetCard, PatternsAreThoseOfTheHub) {
   EXPECT_TRUE(glob_matches("part-?.json", "part-1.json"));
   EXPECT_FALSE(glob_matches("part-?.json", "part-12.json"));
   EXPECT_FALSE(glob_matches("train", "train.json"));
+  EXPECT_TRUE(glob_matches("**", "a/b"));
+  EXPECT_TRUE(glob_matches("**a", "b/a"));
+  EXPECT_TRUE(glob_matches("a/**/b", "a/b"));
+  EXPECT_TRUE(glob_matches("a/**/b", "a/x/y/b"));
+  EXPECT_FALSE(glob_matches("a/**/b", "a/xb"));
+  EXPECT_FALSE(glob_matches("", "a"));
+  EXPECT_TRUE(glob_matches("", ""));
+}
+
+TEST_F(DatasetCard, APatternOfManyStarsTakesNoTime) {
+  std::string stars;
+  for (int i = 0; i < 40; ++i) stars += "**a*";
+  EXPECT_FALSE(glob_matches(stars + "b", std::string(200, 'a')));
+  EXPECT_TRUE(glob_matches(stars, std::string(200, 'a')));
+}
+
+TEST_F(DatasetCard, TheFolderOfASubsetStaysInTheDataSet) {
+  const auto card = [&](const std::string& dir) {
+    file("README.md", "---\nconfigs:\n- config_name: en\n  data_dir: " + dir + "\n---\n");
+  };
+  for (const char* dir : {"/etc", "../other", "en/../../other"}) {
+    card(dir);
+    EXPECT_NE(error("en").find("leads out of the data set's folder"), std::string::npos) << dir;
+  }
+  for (const char* dir : {"en", "./en/"}) {
+    card(dir);
+    EXPECT_EQ(files("en"), (List{"en"}));
+  }
+  card(".");
+  EXPECT_EQ(files("en").size(), 1U);
 }
 
 // recipes.md 1.6, ChatDataset's `name`.

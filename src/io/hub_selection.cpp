@@ -1,0 +1,131 @@
+#include "io/hub_selection.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "io/row_files.h"
+
+namespace glmtune::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kCard = "README.md";
+
+bool is_of_tokenizer(const std::string& path) {
+  constexpr std::array<std::string_view, 12> kNames{"config.json",
+                                                    "generation_config.json",
+                                                    "tokenizer.json",
+                                                    "tokenizer.model",
+                                                    "tokenizer_config.json",
+                                                    "special_tokens_map.json",
+                                                    "added_tokens.json",
+                                                    "chat_template.jinja",
+                                                    "chat_template.json",
+                                                    "tiktoken.model",
+                                                    "vocab.json",
+                                                    "merges.txt"};
+  return std::find(kNames.begin(), kNames.end(), path) != kNames.end();
+}
+
+bool is_weights(const std::string& path) {
+  return path.ends_with(".safetensors") && path.find('/') == std::string::npos;
+}
+
+std::vector<HubFile> row_files(const std::vector<HubFile>& files) {
+  std::map<std::string, std::vector<HubFile>> by_ending;
+  for (const HubFile& file : files) {
+    const std::string name = fs::path(file.path).filename().string();
+    if (is_row_file(name)) by_ending[std::string(row_file_ending(name))].push_back(file);
+  }
+  std::vector<HubFile> best;
+  for (auto& [ending, of_ending] : by_ending) {
+    if (of_ending.size() > best.size()) best = std::move(of_ending);
+  }
+  return best;
+}
+
+const char* name_of(RepoKind kind) {
+  if (kind == RepoKind::kDataset) return "data";
+  return kind == RepoKind::kModel ? "model" : "tokenizer";
+}
+
+}  // namespace
+
+std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind) {
+  std::vector<HubFile> out;
+  const auto add_if = [&](const auto& is_wanted) {
+    std::copy_if(files.begin(), files.end(), std::back_inserter(out), is_wanted);
+  };
+  if (kind == RepoKind::kDataset) {
+    out = row_files(files);
+    if (!out.empty()) add_if([](const HubFile& f) { return f.path == kCard; });
+  } else {
+    add_if([&](const HubFile& f) {
+      return is_of_tokenizer(f.path) || (f.path == kIndex && kind == RepoKind::kModel);
+    });
+  }
+  return out;
+}
+
+std::vector<HubFile> files_of_weights(const std::vector<HubFile>& files,
+                                      const std::string& snapshot) {
+  const fs::path index_path = fs::path(snapshot) / kIndex;
+  std::set<std::string> names;
+  if (fs::exists(index_path)) {
+    const Value index = read_json_file(index_path.string());
+    const Value* map = index.is_object() ? index.find("weight_map") : nullptr;
+    if (map == nullptr || !map->is_object()) fail(cat("has no object `weight_map` in ", kIndex));
+    for (const auto& [tensor, file] : map->as_object()) {
+      if (file.is_string()) names.insert(file.as_string());
+    }
+  } else {
+    names.insert("model.safetensors");
+  }
+  std::vector<HubFile> out;
+  std::copy_if(files.begin(), files.end(), std::back_inserter(out),
+               [&](const HubFile& f) { return is_weights(f.path) && names.count(f.path) > 0; });
+  for (const HubFile& f : out) names.erase(f.path);
+  if (!names.empty()) fail(cat("has no ", *names.begin()));
+  return out;
+}
+
+WholeSnapshot::WholeSnapshot(const HubCache& hub, RepoKind kind, const std::string& id,
+                             const ResolvedRepo& snapshot)
+    : path_((fs::path(hub.root) / ".locks" / fs::path(repo_folder(hub, id, kind)).filename() /
+             cat(snapshot.commit, ".", name_of(kind), ".whole"))
+                .string()),
+      folder_(snapshot.folder) {}
+
+bool WholeSnapshot::is_noted() const {
+  std::error_code error;
+  if (!fs::is_regular_file(path_, error)) return false;
+  std::istringstream lines(read_file(path_));
+  bool any = false;
+  for (std::string path; std::getline(lines, path); any = true) {
+    if (!fs::exists(fs::path(folder_) / path, error)) return false;
+  }
+  return any;
+}
+
+void WholeSnapshot::note(const std::vector<HubFile>& files) const {
+  std::string text;
+  for (const HubFile& file : files) text += file.path + "\n";
+  try {
+    fs::create_directories(fs::path(path_).parent_path());
+    write_file(path_, text);
+  } catch (const Error&) {
+  } catch (const fs::filesystem_error&) {
+  }
+}
+
+}  // namespace glmtune::io
