@@ -27,5 +27,8 @@ int main(int argc, char** argv) {
   // A file beyond the size a shell or a batch system allows is then an error of the write, with a
   // message and the files in order, and not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A reader of the output that has gone (`| tee log`, `| head`) or a connection that breaks while
+  // something is sent must not end a training run.
+  std::signal(SIGPIPE, SIG_IGN);
   return glmtune::apps::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
 }
