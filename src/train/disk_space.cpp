@@ -16,7 +16,7 @@ constexpr std::int64_t kMostSteps = 1'000'000;
 }  // namespace
 
 DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& schedule,
-                   std::int64_t first, const CheckpointSizes& sizes) {
+                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own) {
   DiskNeed need;
   if (!settings.enabled) return need;
   const bool every = settings.save_consolidated == SaveConsolidated::kEvery;
@@ -35,11 +35,12 @@ DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& sche
     has_last = true;
     need.smallest = sizes.state + (final ? sizes.model : 0);
   }
-  need.checkpoints = settings.max_recent_checkpoints
-                         ? std::min(saves, *settings.max_recent_checkpoints + 1)
-                         : saves;
-  need.all =
-      static_cast<std::uint64_t>(need.checkpoints) * (sizes.state + (every ? sizes.model : 0));
+  need.checkpoints = own + saves;
+  if (settings.max_recent_checkpoints)
+    need.checkpoints =
+        std::min(need.checkpoints, std::max(own, *settings.max_recent_checkpoints) + 1);
+  need.all = static_cast<std::uint64_t>(need.checkpoints - own) *
+             (sizes.state + (every ? sizes.model : 0));
   if (has_last && final && !every) need.all += sizes.model;
   return need;
 }
@@ -52,8 +53,9 @@ std::string check_disk_space(const std::string& folder, const DiskNeed& need, st
                      "checkpoint.enabled: false"));
   if (need.all <= free) return "";
   return cat("checkpoint.checkpoint_dir: ", folder, ": ", need.checkpoints,
-             " checkpoints will lie there at one time and take ", io::human_bytes(need.all), ", ",
-             io::human_bytes(free), " are free; the run ends at the save that has no room. Set ",
+             " checkpoints will lie there at one time; those to come take ",
+             io::human_bytes(need.all), ", ", io::human_bytes(free),
+             " are free; the run ends at the save that has no room. Set ",
              "checkpoint.max_recent_checkpoints lower, step_scheduler.ckpt_every_steps higher, or ",
              "free space");
 }

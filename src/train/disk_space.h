@@ -18,12 +18,13 @@ struct CheckpointSizes {
 // What the saves from step `first` on take of a disk.
 struct DiskNeed {
   std::uint64_t smallest = 0;    // the first save; without it no checkpoint exists at all
-  std::uint64_t all = 0;         // most that lies there at one time: old ones go after a new one is
-                                 // written
+  std::uint64_t all = 0;         // most that is added to what lies there now: old ones go after a
+                                 // new one is written
   std::int64_t checkpoints = 0;  // that lie there then
 };
+// own: the run's checkpoints that lie there already.
 DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& schedule,
-                   std::int64_t first, const CheckpointSizes& sizes);
+                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own = 0);
 
 // MachineError where the first save has no room; else a warning where a later one will have none,
 // empty where all have.

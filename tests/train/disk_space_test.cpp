@@ -9,7 +9,7 @@ namespace {
 
 // Ten steps in one epoch, a save every third and at the end: steps 2, 5, 8, 9.
 DiskNeed need(SaveConsolidated model, std::optional<std::int64_t> recent = {},
-              std::int64_t first = 0) {
+              std::int64_t first = 0, std::int64_t own = 0) {
   CheckpointSettings settings;
   settings.save_consolidated = model;
   settings.max_recent_checkpoints = recent;
@@ -18,7 +18,7 @@ DiskNeed need(SaveConsolidated model, std::optional<std::int64_t> recent = {},
   steps.num_epochs = 1;
   steps.ckpt_every_steps = 3;
   const StepScheduler schedule(steps, 1, 10);
-  return disk_need(settings, schedule, first, {.state = 100, .model = 10});
+  return disk_need(settings, schedule, first, {.state = 100, .model = 10}, own);
 }
 
 TEST(DiskSpace, CountsWhatLiesThereAtOneTime) {
@@ -34,6 +34,16 @@ TEST(DiskSpace, CountsWhatLiesThereAtOneTime) {
   EXPECT_EQ(need(kFinal, 2).all, 310U);
   // Resumed behind step 8: the last save only, with the model.
   EXPECT_EQ(need(kFinal, {}, 9).smallest, 110U);
+}
+
+TEST(DiskSpace, WhatARunHasSavedAlreadyNeedsNoRoomAgain) {
+  using enum SaveConsolidated;
+  EXPECT_EQ(need(kNever, 2, 3, 1).checkpoints, 3);
+  EXPECT_EQ(need(kNever, 2, 3, 1).all, 200U);
+  EXPECT_EQ(need(kNever, 2, 6, 2).all, 100U);
+  EXPECT_EQ(need(kNever, 1, 6, 5).all, 100U);  // the first save comes before five are removed
+  EXPECT_EQ(need(kNever, {}, 6, 2).checkpoints, 4);
+  EXPECT_EQ(need(kNever, {}, 6, 2).all, 200U);
 }
 
 TEST(DiskSpace, NoRoomForTheFirstSaveIsAnErrorForALaterOneAWarning) {
