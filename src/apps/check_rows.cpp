@@ -24,11 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kMostPlainBytes = std::uintmax_t{4} << 30;
 constexpr std::uintmax_t kMostPackedBytes = std::uintmax_t{256} << 20;
 
-bool reads_text(const train::DatasetEntry& entry) {
-  return !entry.packing.prepacked && !std::holds_alternative<data::MockSettings>(entry.settings) &&
-         !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
-}
-
 // The limit of the rows and the policy for bad ones, where the kind of data has them.
 struct RowSettings {
   data::RowSelection* rows = nullptr;
@@ -167,7 +162,7 @@ class Reader {
                  bool strict) {
     const std::string folder = entry.tokenizer.empty() ? model_folder() : entry.tokenizer;
     ReadRows read;
-    if (reads_text(entry) && folder.empty()) {
+    if (train::reads_text(entry) && folder.empty()) {
       const auto* chat = std::get_if<data::ChatSettings>(&entry.settings);
       report_.unchecked.push_back(cat(
           entry.key,

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "apps/commands.h"
@@ -29,11 +30,14 @@ int run(const PreviewCommand& command) {
   const train::DatasetEntry& entry = file.recipe.dataset;
   const auto source = data.open(entry, {});
 
-  const bool has_text = !std::holds_alternative<data::MockSettings>(entry.settings) &&
-                        !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+  // Packs that were made elsewhere are shown as text where there is a tokenizer.
+  const std::string& tokenizer_folder = entry.tokenizer.empty() ? folder : entry.tokenizer;
+  std::error_code absent;
   std::optional<text::Tokenizer> tokenizer;
-  if (has_text)
-    tokenizer = text::Tokenizer::load(entry.tokenizer.empty() ? folder : entry.tokenizer);
+  if (train::reads_text(entry) ||
+      (entry.packing.prepacked &&
+       std::filesystem::exists(tokenizer_folder + "/tokenizer.json", absent)))
+    tokenizer = text::Tokenizer::load(tokenizer_folder);
   data::PreviewOptions options;
   options.packs = command.rows;
   options.tokens = command.tokens;

@@ -12,11 +12,6 @@
 namespace glmtune::train {
 namespace {
 
-bool reads_text(const DatasetEntry& entry) {
-  return !entry.packing.prepacked && !std::holds_alternative<data::MockSettings>(entry.settings) &&
-         !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
-}
-
 // Folders become the files of the subset and the split.
 data::DatasetSettings with_subset_files(const DatasetEntry& entry) {
   data::DatasetSettings out = entry.settings;
@@ -51,6 +46,11 @@ bool has_template(const std::string& folder) {
 }
 
 }  // namespace
+
+bool reads_text(const DatasetEntry& entry) {
+  return !entry.packing.prepacked && !std::holds_alternative<data::MockSettings>(entry.settings) &&
+         !std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+}
 
 data::TextTools TrainingData::tools(const DatasetEntry& entry) {
   if (!reads_text(entry)) return {.tokenizer = {}, .chat_template = {}, .vocab_size = vocab_size_};

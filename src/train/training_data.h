@@ -9,6 +9,9 @@
 
 namespace glmtune::train {
 
+// Whether a data set's rows are text, so that they need a tokenizer.
+bool reads_text(const DatasetEntry& entry);
+
 class TrainingData {
  public:
   // model_folder: the checkpoint, whose tokenizer and template serve where a data set names none.
