@@ -7,6 +7,9 @@ file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${PROGRAM} RESOLVED_DEPENDENCIES_VAR f
      UNRESOLVED_DEPENDENCIES_VAR missing
      PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "^ld-linux" "^lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink)"
      POST_EXCLUDE_REGEXES "/cuda")
+if(missing)
+  message(FATAL_ERROR "${PROGRAM} needs ${missing}, which this machine does not have: the bundle would not run")
+endif()
 file(MAKE_DIRECTORY ${OUT})
 foreach(library IN LISTS found)
   file(COPY ${library} DESTINATION ${OUT} FOLLOW_SYMLINK_CHAIN)

@@ -109,6 +109,7 @@ PackedDataset::PackedDataset(std::unique_ptr<SampleMaker> maker, const PackingSe
 
 std::string PackedDataset::cache_key(std::int64_t vocab_size) const {
   ContentHash hash;
+  hash.add(kSampleVersion);
   maker_->add_to(hash);
   hash.add(vocab_size);
   hash.add(packing_.packed_sequence_size);

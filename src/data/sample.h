@@ -28,6 +28,10 @@ struct Sample {
   std::vector<Count> notes;  // added up in the summary
 };
 
+// Of everything that makes ids and labels of a row: tokenizer, templates, masks. Raised whenever
+// the same row and settings give another sample, so that no cache has the old one.
+inline constexpr std::int64_t kSampleVersion = 1;
+
 class SampleMaker {
  public:
   virtual ~SampleMaker() = default;

@@ -40,7 +40,7 @@ A recipe that trains, and nothing it could do without:
 constexpr std::string_view kMinimal =
     R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
 model:
-  pretrained_model_name_or_path: build/demo/model      # a folder, or a Hugging Face id in the local cache
+  pretrained_model_name_or_path: build/demo/model      # a folder, or a Hugging Face id
 dataset:
   _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset
   path_or_dataset_id: examples/chat/train.jsonl        # docs/data.md says what a row looks like
