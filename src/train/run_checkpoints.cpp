@@ -23,13 +23,30 @@ namespace fs = std::filesystem;
 // The Hugging Face folder of a step folder.
 constexpr const char* kExport = "model/consolidated";
 
+constexpr const char* kLosses = "losses.json";
+
+std::string loss_key(const std::string& validation_set) {
+  return validation_set == "default" ? "val_loss" : cat("val_loss_", validation_set);
+}
+
 std::string losses_json(const StepResult& step, const std::vector<ValidationResult>& validation) {
   // JSON has no NaN.
   const auto number = [](double x) { return std::isfinite(x) ? io::Value(x) : io::Value(); };
   io::Value losses(io::Value::Object{{"train_loss", step.loss ? number(*step.loss) : io::Value()}});
-  for (const ValidationResult& v : validation)
-    losses.set(v.name == "default" ? "val_loss" : cat("val_loss_", v.name), number(v.loss));
+  for (const ValidationResult& v : validation) losses.set(loss_key(v.name), number(v.loss));
   return io::to_json(losses, {.indent = 2}) + "\n";
+}
+
+// Whether a step folder's own validation loss is `loss`.
+bool has_validation_loss(const std::string& folder, const std::string& validation_set,
+                         double loss) {
+  try {
+    const io::Value losses = io::read_json_file(cat(folder, "/", kLosses));
+    const io::Value* own = losses.is_object() ? losses.find(loss_key(validation_set)) : nullptr;
+    return own != nullptr && own->is_number() && own->as_double() == loss;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // Notes in `position` the validation loss that decides, when it is the lowest so far.
@@ -82,12 +99,31 @@ void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
                               .model = model_.checkpoint && model_.checkpoint->quantized()
                                            ? 2 * stored  // FP8 becomes BF16
                                            : stored};
-  const std::string warning = check_disk_space(
-      folder_.root(),
-      disk_need(recipe_.checkpoint, scheduler,
-                candidates_.empty() ? at_.next_step : candidates_.front().step + 1, sizes),
-      io::free_bytes(folder_.root()));
+  std::int64_t lie_there = 0;
+  for (const StepFolder& f : folder_.published()) lie_there += belongs_to_run(f, at_) ? 1 : 0;
+  const std::string warning =
+      check_disk_space(folder_.root(),
+                       disk_need(recipe_.checkpoint, scheduler,
+                                 candidates_.empty() ? at_.next_step : candidates_.front().step + 1,
+                                 sizes, lie_there),
+                       io::free_bytes(folder_.root()));
   if (!warning.empty()) log_warning(warning);
+}
+
+// The lowest loss is that of a checkpoint of this folder, by the numbers of this recipe: another's
+// would keep LOWEST_VAL from ever naming one, and the best one from being kept.
+void RunCheckpoints::take_lowest_validation_loss(const StepFolder& from,
+                                                 const TrainingPosition& saved) {
+  std::error_code ec;
+  const bool is_here = fs::equivalent(fs::path(from.path).parent_path(), folder_.root(), ec);
+  if (!saved.has_val_loss || !is_here || !same_validation(saved, at_)) return;
+  at_.lowest_val_loss = saved.lowest_val_loss;
+  at_.has_val_loss = true;
+  // A process may end between a save and the link to it; a later best one stays what is linked.
+  if (!has_validation_loss(from.path, recipe_.checkpoint.best_metric_key, saved.lowest_val_loss))
+    return;
+  const auto linked = folder_.pointed_at("LOWEST_VAL");
+  if (!linked || saved_at(linked->path) < saved_at(from.path)) folder_.point("LOWEST_VAL", from);
 }
 
 void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
@@ -113,8 +149,7 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   at_.next_step = saved.next_step;
   at_.updates = saved.updates;
   at_.cursor = saved.cursor;
-  at_.lowest_val_loss = saved.lowest_val_loss;
-  at_.has_val_loss = saved.has_val_loss;
+  take_lowest_validation_loss(*found, saved);
   resumed_ = true;
   resumed_epoch_ = found->epoch;
   log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
@@ -159,7 +194,7 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
   const StepFolder saved = folder_.save(
       epoch, std::max<std::int64_t>(0, position.next_step - 1), [&](const std::string& folder) {
         io::write_file(folder + "/config.yaml", recipe_.yaml);
-        io::write_file(folder + "/losses.json", losses_json(step, validation));
+        io::write_file(cat(folder, "/", kLosses), losses_json(step, validation));
         if (consolidated) report = export_model(engine, cat(folder, "/", kExport));
         Checksums sums =
             save_state(folder, position, engine.model(), optimizer, engine.context().stream,

@@ -47,6 +47,7 @@ class RunCheckpoints {
 
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
+  void take_lowest_validation_loss(const StepFolder& from, const TrainingPosition& saved);
   bool exports(bool is_last) const;
   models::SaveReport export_model(Engine& engine, const std::string& folder) const;
 

@@ -141,5 +141,28 @@ TEST(Interruption, ALimitOfFileSizesIsOneClearLineAndStatusThree) {
     EXPECT_FALSE(e.is_directory()) << e.path();
 }
 
+// As with `glmtune recipe.yaml | tee log` when tee dies.
+TEST(Interruption, AReaderOfTheOutputThatHasGoneDoesNotEndTheRun) {
+  const TempFolder temp;
+  const std::string recipe = write_recipe(temp, "out", 4, 2);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::execl(GLMTUNE_BINARY, GLMTUNE_BINARY, recipe.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(losses(temp, "out").size(), 4U);
+}
+
 }  // namespace
 }  // namespace glmtune::apps

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/chat_support.h"
+#include "data/sample.h"
 
 namespace glmtune::data {
 namespace {
@@ -264,6 +265,15 @@ TEST_F(Chat, AVocabularySmallerThanTheTokenizersIsNamed) {
   tools_.vocab_size = 1004;
   row(cat(kUserHi, ", ", kAnswer));
   EXPECT_TRUE(has(error(), ":1: token id 10")) << error();
+}
+
+// A cache of packs has the samples of its version: whoever changes them raises kSampleVersion, and
+// this fingerprint with it.
+TEST_F(Chat, SamplesOfThisVersionAreThese) {
+  row(cat(kUserHi, ", ", kReasoned, ", ", kUserHi, ", ", one_line(kCall), ", ", kResult, ", ",
+          kAnswer));
+  EXPECT_EQ(kSampleVersion, 1);
+  EXPECT_EQ(open()->fingerprint(), "53b4a42b1a9772627c7eb00c3684ae33");
 }
 
 }  // namespace
