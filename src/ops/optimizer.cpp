@@ -102,8 +102,10 @@ void write_stochastic(const Adam& op, const AdamItem& item, std::int64_t begin, 
 template <class W>
 void update_run(const Adam& op, const AdamItem& item, const Run& run, std::uint64_t first_element) {
   const double lr = op.lr * item.lr_mult, decay = op.weight_decay * item.wd_mult;
-  const double correction1 = 1 - std::pow(op.beta1, static_cast<double>(op.step));
-  const double correction2 = 1 - std::pow(op.beta2, static_cast<double>(op.step));
+  const auto correction = [&](double beta) {
+    return op.bias_correction ? 1 - std::pow(beta, static_cast<double>(op.step)) : 1.0;
+  };
+  const double correction1 = correction(op.beta1), correction2 = correction(op.beta2);
   const W keep = W(op.decoupled ? 1 - lr * decay : 1), coupled = W(op.decoupled ? 0 : decay);
   const W step_size = W(lr / correction1), root2 = W(std::sqrt(correction2)), eps = W(op.eps);
   const W take1 = W(1 - op.beta1), keep2 = W(op.beta2), take2 = W(1 - op.beta2);

@@ -287,15 +287,18 @@ void run_cuda(Context& ctx, const Adam& op, Tensor) {
   if (element == 0) return;
   const auto* table =
       static_cast<const std::byte*>(cuda_of(ctx, "Adam").device_table(bytes.data(), bytes.size()));
+  const auto correction = [&](double beta) {
+    return op.bias_correction ? 1 - std::pow(beta, static_cast<double>(op.step)) : 1.0;
+  };
   const AdamSettings settings{
       .grad_scale = op.grad_scale.defined() ? op.grad_scale.as<const double>() : nullptr,
       .lr = op.lr,
       .weight_decay = op.weight_decay,
-      .correction1 = 1 - std::pow(op.beta1, static_cast<double>(op.step)),
+      .correction1 = correction(op.beta1),
       .take1 = static_cast<float>(1 - op.beta1),
       .keep2 = static_cast<float>(op.beta2),
       .take2 = static_cast<float>(1 - op.beta2),
-      .root2 = static_cast<float>(std::sqrt(1 - std::pow(op.beta2, static_cast<double>(op.step)))),
+      .root2 = static_cast<float>(std::sqrt(correction(op.beta2))),
       .eps = static_cast<float>(op.eps),
       .decoupled = op.decoupled,
       .seed = op.seed,

@@ -47,6 +47,7 @@ struct Adam {
   double lr, beta1, beta2, eps, weight_decay;
   std::int64_t step;  // of this update, from 1
   bool decoupled = true;
+  bool bias_correction = true;  // false: 1 in place of both 1 − β^step
   // BF16 parameters without a remainder: stochastic rounding keyed by (seed, step, element).
   bool stochastic_rounding = false;
   std::uint64_t seed = 0;

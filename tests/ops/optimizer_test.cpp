@@ -96,6 +96,23 @@ TEST(Adam, AppliesTheMultipliersOfAnItem) {
   EXPECT_DOUBLE_EQ(p[1], 1.0);
 }
 
+TEST(Adam, LeavesTheBiasCorrectionOutOnRequest) {
+  std::vector<double> p{1}, g{1}, m{0}, v{0};
+  const AdamItem item{
+      .param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)};
+  Context ctx;
+  run(ctx, Adam{.items = std::span(&item, 1),
+                .grad_scale = {},
+                .lr = 0.1,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .eps = 1e-8,
+                .weight_decay = 0,
+                .step = 1,
+                .bias_correction = false});
+  EXPECT_NEAR(p[0], 1 - 0.1 * 0.1 / (0.1 + 1e-8), 1e-15);
+}
+
 TEST(Adam, ARemainderMakesABf16ParameterAnExactFloat) {
   constexpr std::size_t n = 1000;
   std::vector<float> p(n), g(n), m(n), v(n), m2(n), v2(n);

@@ -45,6 +45,7 @@ OpCase gradient_norm(std::vector<I> sizes, double max_norm) {
 struct AdamOptions {
   bool decoupled = true, remainder = false, stochastic = false;
   bool marked = false;  // a step that is not applied
+  bool corrected = true;
   I step = 3;
 };
 
@@ -54,7 +55,8 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
   return {
       .name = cat("Adam_", sizes.size(), "_of_", total, options.decoupled ? "" : "_coupled",
                   options.remainder ? "_remainder" : "", options.stochastic ? "_stochastic" : "",
-                  options.marked ? "_marked" : "", "_step_", options.step),
+                  options.marked ? "_marked" : "", options.corrected ? "" : "_uncorrected",
+                  "_step_", options.step),
       .build =
           [=](Operands& o) {
             std::vector<ops::AdamItem> items;
@@ -89,6 +91,7 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
                                                          .weight_decay = 0.1,
                                                          .step = options.step,
                                                          .decoupled = options.decoupled,
+                                                         .bias_correction = options.corrected,
                                                          .stochastic_rounding = options.stochastic,
                                                          .seed = 42},
                                                items, {.flop = 15.0 * double(total)})}};
@@ -113,7 +116,8 @@ std::vector<OpCase> optimizer_cases(Sizes sizes) {
           adam({40, 3}, {.remainder = true}),
           adam({33, 0, 5}, {.stochastic = true}),
           adam({33, 5}, {.remainder = true, .marked = true}),
-          adam({9}, {.step = 1})};
+          adam({9}, {.step = 1}),
+          adam({9}, {.corrected = false, .step = 1})};
 }
 
 }  // namespace glmtune::test
