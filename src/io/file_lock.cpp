@@ -61,6 +61,14 @@ FileLock::~FileLock() {
   ::close(fd_);
 }
 
+bool FileLock::is_busy(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool busy = lock_file(fd, Wait::kNo) == EWOULDBLOCK;
+  ::close(fd);
+  return busy;
+}
+
 void FileLock::set_note(const std::string& note) {
   note_ = note;
   const std::string line = note + "\n";

@@ -23,6 +23,9 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   ~FileLock();
 
+  // Whether another holds a lock file that is there; unlike a FileLock, it never makes one.
+  static bool is_busy(const std::string& path);
+
   State state() const { return state_; }
   // What the file says: when busy, of its holder.
   const std::string& note() const { return note_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -67,20 +68,67 @@ std::string commit_of(const fs::path& repo, const std::string& revision, const s
   return commit;
 }
 
-bool has_row_file(const fs::path& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_row_file(entry.path().filename().string())) return true;
+// "data/train-00003-of-00006.parquet": a file that names the others of its kind.
+struct ShardName {
+  std::string before, after;  // "data/train-", ".parquet"
+  int number = 0, count = 0;
+
+  std::string path(int n) const {
+    const auto five = [](int x) {
+      const std::string digits = std::to_string(x);
+      return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+    };
+    return cat(before, five(n), "-of-", five(count), after);
   }
-  return false;
+};
+
+std::optional<ShardName> shard_name(const std::string& path) {
+  static const std::regex pattern(R"((.*?)(\d{5})-of-(\d{5})([^/]*))");
+  std::smatch found;
+  if (!std::regex_match(path, found, pattern)) return std::nullopt;
+  return ShardName{.before = found[1],
+                   .after = found[4],
+                   .number = std::stoi(found[2]),
+                   .count = std::stoi(found[3])};
+}
+
+// Rows: links to blobs that are not there, and files that a file beside them counts with itself.
+// Where no file does, a part that another client left behind may be one of them.
+std::vector<std::string> missing_rows(const fs::path& snapshot) {
+  std::vector<std::string> missing;
+  bool has_rows = false, is_counted = true;
+  std::set<std::string> wanted;
+  for (const auto& entry : fs::recursive_directory_iterator(snapshot)) {
+    const std::string path = entry.path().lexically_relative(snapshot).generic_string();
+    if (entry.is_directory() || !is_row_file(entry.path().filename().string())) continue;
+    if (!entry.exists()) {
+      missing.push_back(path);
+      continue;
+    }
+    has_rows = true;
+    const auto name = shard_name(path);
+    is_counted = is_counted && name;
+    if (!name || !wanted.insert(name->path(0)).second) continue;
+    for (int n = 0; n < name->count; ++n)
+      if (!fs::exists(snapshot / name->path(n))) missing.push_back(name->path(n));
+  }
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  if (!missing.empty()) return missing;
+  if (!has_rows) return {"files of rows (.parquet, .jsonl, .json)"};
+  const fs::path blobs = snapshot.parent_path().parent_path() / "blobs";
+  if (is_counted || !fs::is_directory(blobs)) return {};
+  for (const auto& entry : fs::directory_iterator(blobs))
+    if (entry.path().extension() == ".incomplete")
+      missing.push_back(cat("a file whose download was broken off (", entry.path().string(),
+                            "; remove it if nothing is missing)"));
+  return missing;
 }
 
 // Files that a snapshot lacks. A link whose blob is gone counts as missing.
 std::vector<std::string> missing_files(const fs::path& snapshot, RepoKind kind) {
   std::vector<std::string> missing;
-  if (kind == RepoKind::kDataset) {
-    if (!has_row_file(snapshot)) missing.emplace_back("files of rows (.parquet, .jsonl, .json)");
-    return missing;
-  }
+  if (kind == RepoKind::kDataset) return missing_rows(snapshot);
   if (kind == RepoKind::kTokenizer) {
     if (!fs::exists(snapshot / "tokenizer.json")) missing.emplace_back("tokenizer.json");
     return missing;

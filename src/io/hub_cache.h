@@ -44,8 +44,9 @@ bool is_hub_id(std::string_view text);
 
 // A folder that exists is used as it is; otherwise the snapshot of `revision` (branch, tag or
 // commit) of a hub id. A model's snapshot must hold config.json and its weights, every shard of the
-// index; a tokenizer's tokenizer.json; a data set's some file of rows. The error names the folder
-// that was searched and what is missing.
+// index; a tokenizer's tokenizer.json; a data set's some file of rows, of files that are numbered
+// (train-00000-of-00006.parquet) all, and of others no download that was broken off. The error
+// names the folder that was searched and what is missing.
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision = "main");
 

@@ -91,6 +91,49 @@ TEST(HubCache, WhatIsMissingIsNamed) {
   EXPECT_NE(c.message().find("searched " + c.repo.string()), std::string::npos);
 }
 
+// A data set as another client leaves it while it fetches: the reference comes first.
+TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
+  const TempFolder folder;
+  const HubCache cache{.root = folder.path()};
+  const fs::path repo = folder / "datasets--org--chats";
+  for (const char* sub : {"blobs", "refs", "snapshots"}) fs::create_directories(repo / sub);
+  const fs::path data = repo / "snapshots" / kCommit / "data";
+  fs::create_directories(data);
+  write_file((repo / "refs/main").string(), kCommit);
+  const auto add = [&](const std::string& name) {
+    write_file((repo / "blobs" / name).string(), "x");
+    fs::create_symlink("../../../blobs/" + name, data / name);
+  };
+  const auto message = [&] {
+    try {
+      return resolve_repo("org/chats", RepoKind::kDataset, cache).folder;
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  const std::string whole = (repo / "snapshots" / kCommit).string();
+  EXPECT_NE(message().find("lacks files of rows"), std::string::npos) << message();
+
+  // Numbered files tell how many there are, whatever else is under way.
+  add("train-00000-of-00003.parquet");
+  add("train-00002-of-00003.parquet");
+  EXPECT_NE(message().find("lacks data/train-00001-of-00003.parquet"), std::string::npos)
+      << message();
+  add("train-00001-of-00003.parquet");
+  write_file((repo / "blobs/0123.incomplete").string(), "x");
+  EXPECT_EQ(message(), whole);
+
+  // Of other names, a part that was left may be one of them.
+  add("more.jsonl");
+  EXPECT_NE(message().find("broken off (" + (repo / "blobs/0123.incomplete").string()),
+            std::string::npos)
+      << message();
+  fs::remove(repo / "blobs/0123.incomplete");
+  EXPECT_EQ(message(), whole);
+  fs::remove(repo / "blobs/more.jsonl");
+  EXPECT_NE(message().find("lacks data/more.jsonl"), std::string::npos) << message();
+}
+
 TEST(HubCache, Ids) {
   EXPECT_TRUE(is_hub_id("zai-org/GLM-5.2"));
   EXPECT_TRUE(is_hub_id("gpt2"));
