@@ -56,13 +56,14 @@ std::string local_size(const std::string& path, const std::string& key) {
   return cat(io::human_bytes(bytes), " in ", files, " files");
 }
 
-std::string found_text(const std::string& source, const std::string& key) {
+std::string found_text(const std::string& source, const std::string& key,
+                       const std::string& revision) {
   std::error_code error;
   if (fs::exists(source, error)) return local_size(source, key);
   require_path(key, source);
   try {
     const io::ResolvedRepo repo =
-        io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache());
+        io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache(), revision);
     return "in the local cache: " + repo.folder;
   } catch (const Error&) {
     return kNotHere;
@@ -85,7 +86,8 @@ std::optional<ModelFacts> model_facts(const train::Recipe& recipe) {
     return facts_of(models::parse_glm_config(*known, id), "facts of the released model");
   require_path(kModelKey, id);
   try {
-    const io::ResolvedRepo repo = io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache());
+    const io::ResolvedRepo repo =
+        io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache(), recipe.model.revision);
     const std::string file = repo.folder + "/config.json";
     return facts_of(models::read_glm_config(file), file);
   } catch (const Error&) {
@@ -97,7 +99,8 @@ std::vector<DataFacts> data_facts(const train::Recipe& recipe) {
   std::vector<DataFacts> out;
   const auto add = [&](const train::DatasetEntry& entry) {
     for (const std::string& source : entry.sources)
-      out.push_back({entry.key, entry.target, source, found_text(source, entry.key)});
+      out.push_back(
+          {entry.key, entry.target, source, found_text(source, entry.key, entry.revision)});
     if (entry.sources.empty() && !std::holds_alternative<data::MockSettings>(entry.settings))
       fail(cat(entry.key, ": no path is given"));
     if (entry.sources.empty()) out.push_back({entry.key, entry.target, "made up", ""});

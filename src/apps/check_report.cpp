@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/format.h"
+#include "train/run_description.h"
 
 namespace glmtune::apps {
 namespace {
@@ -24,18 +25,14 @@ io::Value array_of(const std::vector<std::string>& words) {
   return io::Value::Array(words.begin(), words.end());
 }
 
-const char* style_name(train::DecayStyle style) {
-  switch (style) {
-    case train::DecayStyle::kConstant:
-      return "constant";
-    case train::DecayStyle::kLinear:
-      return "linear";
-    case train::DecayStyle::kCosine:
-      return "cosine";
-    case train::DecayStyle::kInverseSquareRoot:
-      return "inverse-square-root";
-    case train::DecayStyle::kWsd:
-      return "WSD";
+const char* checkpointing_name(train::ActivationCheckpointing mode) {
+  switch (mode) {
+    case train::ActivationCheckpointing::kOff:
+      return "off";
+    case train::ActivationCheckpointing::kSelective:
+      return "selective";
+    case train::ActivationCheckpointing::kFull:
+      return "full";
   }
   return "";
 }
@@ -44,9 +41,13 @@ std::string memory_text(const CheckReport& r) {
   const train::MemoryEstimate& m = *r.memory.estimate;
   std::string out = cat("a rank: weights ", gib(m.weights), ", gradients ", gib(m.gradients),
                         ", optimizer ", gib(m.optimizer));
-  if (r.memory.row_tokens == 0) return out + "; activations depend on the longest sample";
+  const std::string mode =
+      cat("activation checkpointing ",
+          checkpointing_name(r.file.recipe.distributed.activation_checkpointing));
+  if (r.memory.row_tokens == 0)
+    return cat(out, "; activations depend on the longest sample (", mode, ")");
   return cat(out, ", activations ", gib(m.saved + m.scratch), " for a row of ", r.memory.row_tokens,
-             " tokens; in all ", gib(m.total()));
+             " tokens (", mode, "); in all ", gib(m.total()));
 }
 
 std::string rows_text(const ReadRows& r) {
@@ -87,21 +88,6 @@ std::string schedule_text(const CheckReport& report) {
   return out;
 }
 
-std::string optimizer_text(const train::Recipe& recipe) {
-  const train::OptimizerSettings& o = recipe.optimizer;
-  const bool fp32 = o.master_weights == train::MasterWeights::kFp32;
-  const auto& schedule = recipe.lr_scheduler;
-  return cat(o.kind == train::OptimizerKind::kAdam ? "Adam" : "AdamW", ", lr ", o.lr, " ",
-             schedule ? style_name(schedule->decay_style) : "constant", ", betas ", o.beta1, " ",
-             o.beta2, ", weight decay ", o.weight_decay, ", ",
-             fp32                    ? "exact fp32 master"
-             : o.stochastic_rounding ? "no master copy, stochastic rounding"
-                                     : "no master copy",
-             ", clipping ",
-             recipe.max_grad_norm > 0 && recipe.max_grad_norm < 1e300 ? cat(recipe.max_grad_norm)
-                                                                      : std::string("off"));
-}
-
 }  // namespace
 
 std::string to_text(const CheckReport& r) {
@@ -128,7 +114,7 @@ std::string to_text(const CheckReport& r) {
                          " layers, ", recipe.distributed.pipeline->schedule));
   }
   line("schedule", schedule_text(r));
-  line("optimizer", optimizer_text(recipe));
+  line("optimizer", train::optimizer_line(recipe));
   for (const DataFacts& data : r.data)
     line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
                      data.found));
@@ -184,6 +170,8 @@ io::Value to_value(const CheckReport& r) {
     out.set("check.memory.weights", bytes(m.weights));
     out.set("check.memory.gradients", bytes(m.gradients));
     out.set("check.memory.optimizer", bytes(m.optimizer));
+    out.set("check.memory.activation_checkpointing",
+            checkpointing_name(r.file.recipe.distributed.activation_checkpointing));
     out.set("check.memory.row_tokens", r.memory.row_tokens);
     out.set("check.memory.saved", bytes(r.memory.row_tokens > 0 ? m.saved : 0));
     out.set("check.memory.scratch", bytes(r.memory.row_tokens > 0 ? m.scratch : 0));

@@ -191,7 +191,7 @@ class Reader {
     fs::path folder = id;
     if (!fs::exists(folder, error)) {
       try {
-        folder = local_model(id);
+        folder = local_model(id, report_.file.recipe.model.revision);
       } catch (const MachineError&) {
         throw;
       } catch (const Error&) {

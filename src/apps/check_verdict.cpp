@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "io/files.h"
 #include "models/hf_checkpoint.h"
+#include "train/host_memory.h"
 #include "train/trainer.h"
 
 namespace glmtune::apps {
@@ -30,7 +31,8 @@ std::string fetched_first(const std::string& path_or_id) {
 std::string missing_weights(const train::Recipe& recipe) {
   if (recipe.model.from_config) return "";
   try {
-    models::HfCheckpoint::open(local_model(recipe.model.pretrained_model_name_or_path));
+    models::HfCheckpoint::open(
+        local_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision));
     return "";
   } catch (const MachineError&) {
     throw;
@@ -68,6 +70,11 @@ class Judge {
   }
 
  private:
+  static std::string place() {
+    const std::string limit = train::host_memory().limit_file;
+    return limit.empty() ? "on this machine" : cat("under the container's limit in ", limit);
+  }
+
   void reason(const std::string& line) { report_.reasons.push_back(line); }
 
   // One rank of the plan against this machine, or, for several, against a GPU of theirs.
@@ -76,7 +83,7 @@ class Judge {
     std::uint64_t available = train::available_memory(device);
     std::string whose = device == Device::kCuda
                             ? cat("free on this machine's ", cuda_device_info(0).name)
-                            : "available on this machine (no GPU is used)";
+                            : cat("available ", place(), " (no GPU is used)");
     if (plan.world_size > 1) {
       available = device == Device::kCuda ? cuda_device_info(0).total_bytes : kH200Bytes;
       whose = device == Device::kCuda ? cat("on a ", cuda_device_info(0).name) : "on an H200";

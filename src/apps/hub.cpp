@@ -92,7 +92,7 @@ class DownloadReport {
   std::uint64_t bytes_at_start_ = 0;
 };
 
-std::string fetched(const std::string& path_or_id, io::RepoKind kind) {
+std::string fetched(const std::string& path_or_id, io::RepoKind kind, const std::string& revision) {
   std::error_code error;
   if (fs::exists(path_or_id, error)) return path_or_id;
   if (is_path(path_or_id)) fail(no_such_path(path_or_id));
@@ -101,24 +101,26 @@ std::string fetched(const std::string& path_or_id, io::RepoKind kind) {
   io::FetchOptions options;
   options.progress = [&](const io::FetchProgress& p) { report.show(p); };
   options.notice = train::log_warning;
-  return io::fetch_repo(path_or_id, kind, hub, options).folder;
+  return io::fetch_repo(path_or_id, kind, hub, options, revision).folder;
 }
 
-std::string local(const std::string& path_or_id, io::RepoKind kind) {
+std::string local(const std::string& path_or_id, io::RepoKind kind, const std::string& revision) {
   std::error_code error;
   if (fs::exists(path_or_id, error)) return path_or_id;
   if (is_path(path_or_id)) fail(no_such_path(path_or_id));
-  return io::resolve_repo(path_or_id, kind, local_hub_cache()).folder;
+  return io::resolve_repo(path_or_id, kind, local_hub_cache(), revision).folder;
 }
 
 // Ids of the data and their tokenizer become what `find` makes of them.
 void replace_ids(train::DatasetEntry& entry,
-                 std::string (*find)(const std::string&, io::RepoKind)) {
-  if (!entry.tokenizer.empty()) entry.tokenizer = find(entry.tokenizer, io::RepoKind::kTokenizer);
+                 std::string (*find)(const std::string&, io::RepoKind, const std::string&)) {
+  if (!entry.tokenizer.empty())
+    entry.tokenizer = find(entry.tokenizer, io::RepoKind::kTokenizer, entry.tokenizer_revision);
   std::visit(
       [&](auto& settings) {
         if constexpr (requires { settings.paths; }) {
-          for (std::string& path : settings.paths) path = find(path, io::RepoKind::kDataset);
+          for (std::string& path : settings.paths)
+            path = find(path, io::RepoKind::kDataset, entry.revision);
         }
       },
       entry.settings);
@@ -137,21 +139,23 @@ void named(const std::string& key, const auto& work) {
 
 }  // namespace
 
-std::string local_model(const std::string& path_or_id) {
-  return local(path_or_id, io::RepoKind::kModel);
+std::string local_model(const std::string& path_or_id, const std::string& revision) {
+  return local(path_or_id, io::RepoKind::kModel, revision);
 }
 
-std::string fetched_model(const std::string& path_or_id) {
-  return fetched(path_or_id, io::RepoKind::kModel);
+std::string fetched_model(const std::string& path_or_id, const std::string& revision) {
+  return fetched(path_or_id, io::RepoKind::kModel, revision);
 }
 
-std::string fetched_tokenizer(const std::string& path_or_id) {
-  return fetched(path_or_id, io::RepoKind::kTokenizer);
+std::string fetched_tokenizer(const std::string& path_or_id, const std::string& revision) {
+  return fetched(path_or_id, io::RepoKind::kTokenizer, revision);
 }
 
 void fetch_model(const train::Recipe& recipe) {
   if (recipe.model.from_config) return;
-  named(kModelKey, [&] { (void)fetched_model(recipe.model.pretrained_model_name_or_path); });
+  named(kModelKey, [&] {
+    (void)fetched_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision);
+  });
 }
 
 void fetch_data(train::Recipe& recipe) {

@@ -21,14 +21,15 @@ std::string no_such_path(const std::string& path);
 // Throws Error, beginning with the recipe's key, for a path that does not exist. Hub ids pass.
 void require_path(const std::string& key, const std::string& path_or_id);
 
-// A path that exists as it is; otherwise a model's folder in the cache. Nothing is fetched. Throws
+// A path that exists as it is; otherwise a model's folder in the cache, of a branch, tag or commit.
+// Nothing is fetched. Throws
 // Error for a path that does not exist.
-std::string local_model(const std::string& path_or_id);
+std::string local_model(const std::string& path_or_id, const std::string& revision = "main");
 
 // The same, fetched where the cache lacks it: the whole model, or only what stands beside its
 // weights (config, tokenizer, template). Progress is shown, and logged where there is no terminal.
-std::string fetched_model(const std::string& path_or_id);
-std::string fetched_tokenizer(const std::string& path_or_id);
+std::string fetched_model(const std::string& path_or_id, const std::string& revision = "main");
+std::string fetched_tokenizer(const std::string& path_or_id, const std::string& revision);
 
 // Fetches the recipe's model, so that the cache holds it. Throws Error naming the key.
 void fetch_model(const train::Recipe& recipe);

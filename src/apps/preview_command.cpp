@@ -23,7 +23,8 @@ int run(const PreviewCommand& command) {
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   require_path(kModelKey, file.recipe.model.pretrained_model_name_or_path);
-  const std::string folder = fetched_tokenizer(file.recipe.model.pretrained_model_name_or_path);
+  const std::string folder = fetched_tokenizer(file.recipe.model.pretrained_model_name_or_path,
+                                               file.recipe.model.revision);
   const models::GlmConfig config = models::read_glm_config(folder + "/config.json");
   train::TrainingData data(folder, config.vocab_size);
   fetch_data(file.recipe);

@@ -46,6 +46,9 @@ int run(const TrainCommand& command) {
   options.device = train::choose_device(&why);
   train::log_info(options.device == Device::kCuda ? cat("device: ", cuda_device_info(0).name)
                                                   : cat("device: CPU (", why, ")"));
+  if (const int gpus = cuda_device_count(nullptr); gpus > 1)
+    train::log_warning(cat(gpus, " GPUs are visible and this run uses one: several ranks ",
+                           "(--nproc-per-node ", gpus, ") do not run yet"));
   return train::run_training(file.recipe, options);
 }
 

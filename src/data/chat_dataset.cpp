@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/sha256.h"
 
 namespace glmtune::data {
 namespace {
@@ -157,6 +158,25 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   }
   fit(sample, settings_.seq_length, settings_.too_long, rows_.where(row));
   return sample;
+}
+
+ChatFacts ChatSamples::chat_facts() const {
+  ChatFacts facts{.template_sha256 = io::sha256_hex(template_->source()), .untrained = {}};
+  const auto add = [&](bool left_out, const char* what) {
+    if (left_out) facts.untrained.emplace_back(what);
+  };
+  if (!template_->has_generation_blocks() && !frame_.closes_turns) {
+    const bool next_role = settings_.supervise_next_role;
+    add(!next_role, "stops (dataset.supervise_next_role is false)");
+    add(next_role && !settings_.supervise_last_stop,
+        "the stop of a conversation's last turn (dataset.supervise_last_stop is false)");
+    add(next_role && settings_.supervise_last_stop && frame_.stop_before_user < 0,
+        "the stop of a conversation's last turn (the chat template has no token for it)");
+  }
+  add(settings_.mask_history, "turns before a conversation's last one (dataset.mask_history)");
+  add(settings_.mask_reasoning_content, "reasoning (dataset.mask_reasoning_content)");
+  add(settings_.mask_empty_think, "empty think blocks (dataset.mask_empty_think)");
+  return facts;
 }
 
 void ChatSamples::add_to(ContentHash& hash) const {

@@ -31,6 +31,7 @@ class ChatSamples : public SampleMaker {
   void add_to(ContentHash& hash) const override;
   double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
   std::vector<Count> notes() const override { return notes_; }
+  ChatFacts chat_facts() const override;
 
   const TurnFrame& frame() const { return frame_; }
 

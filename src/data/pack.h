@@ -60,6 +60,13 @@ struct DataSummary {
 // Adds a sample's length to the longest and the histogram.
 void count_length(DataSummary& summary, std::int64_t tokens);
 
+// Of conversations: which template rendered them, and what of an assistant's turns is never trained
+// on, whatever the rows hold.
+struct ChatFacts {
+  std::string template_sha256;         // of the template's text; empty where there is none
+  std::vector<std::string> untrained;  // each with the setting or the reason
+};
+
 // A source of packs numbered from 0. Implementations are immutable after construction: pack() may
 // be called from several threads and gives the same pack every time.
 class PackSource {
@@ -77,6 +84,7 @@ class PackSource {
   // Identifies content and settings: a resumed run compares it with the one in its checkpoint.
   virtual std::string fingerprint() const = 0;
   virtual const DataSummary& summary() const = 0;
+  virtual ChatFacts chat_facts() const { return {}; }
   // Where document d of a pack comes from: "file:line".
   virtual std::string where(std::int64_t pack, std::int64_t document) const = 0;
 };

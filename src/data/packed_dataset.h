@@ -35,6 +35,7 @@ class PackedDataset : public PackSource {
   std::int64_t most_documents() const override { return most_documents_; }
   std::string fingerprint() const override { return fingerprint_; }
   const DataSummary& summary() const override { return contents_.summary; }
+  ChatFacts chat_facts() const override { return maker_->chat_facts(); }
   std::string where(std::int64_t pack, std::int64_t document) const override;
 
  private:

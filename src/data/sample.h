@@ -46,6 +46,7 @@ class SampleMaker {
   virtual double max_dropped_fraction() const { return 1.0; }
   // What is worth knowing about the settings, before any row is read.
   virtual std::vector<Count> notes() const { return {}; }
+  virtual ChatFacts chat_facts() const { return {}; }
 };
 
 // A row that is left out because of this error.

@@ -1,17 +1,12 @@
 #include "train/checkpoint_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/file_lock.h"
 #include "io/files.h"
 
 namespace glmtune::train {
@@ -48,34 +43,21 @@ bool is_published(const fs::path& path) {
 }
 
 // The mark of a folder that is being written, and a lock on it that the system lets go of when the
-// process ends: tells a save in progress from one that was interrupted.
+// process ends: tells a save in progress from one that was interrupted. A file system without locks
+// is no reason not to save.
 class Mark {
  public:
-  explicit Mark(const fs::path& folder) : path_((folder / kIncomplete).string()) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0)
-      fail(cat(path_, ": cannot be created: ", std::strerror(errno),
-               "; choose a folder that can be written"));
-    // A file system without locks is no reason not to save.
-    ::flock(fd_, LOCK_EX | LOCK_NB);
+  explicit Mark(const fs::path& folder) : lock_((folder / kIncomplete).string()) {
     io::sync_folder(folder.string());
   }
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  ~Mark() { ::close(fd_); }
 
   // Another process, or another save of this one, is at work in the folder.
   static bool is_held(const fs::path& folder) {
-    const int fd = ::open((folder / kIncomplete).c_str(), O_RDWR | O_CLOEXEC);
-    if (fd < 0) return false;
-    const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    ::close(fd);
-    return held;
+    return io::FileLock::is_busy((folder / kIncomplete).string());
   }
 
  private:
-  std::string path_;
-  int fd_;
+  io::FileLock lock_;
 };
 
 // Names of subfolders must be durable before the folder is published.
@@ -128,7 +110,8 @@ void CheckpointFolder::create() const {
 }
 
 StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
-                                  const std::function<Checksums(const std::string&)>& write) const {
+                                  const std::function<Checksums(const std::string&)>& write,
+                                  const io::Value& run) const {
   create();
   const fs::path path = fs::path(root_) / cat("epoch_", epoch, "_step_", step);
   std::error_code ec;
@@ -149,7 +132,7 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
     io::sync_folder(root_);
     const Checksums known = write(path.string());
     sync_subfolders(path);
-    write_manifest(path.string(), epoch, step, known, kIncomplete);
+    write_manifest(path.string(), epoch, step, run, known, kIncomplete);
     fs::remove(path / kIncomplete);
     io::sync_folder(path.string());
     io::sync_folder(root_);

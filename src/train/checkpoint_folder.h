@@ -28,9 +28,11 @@ class CheckpointFolder {
 
   // Writes epoch_E_step_S through `write(folder)`, publishes it and points LATEST at it. An
   // existing published folder of that name is an error. `write` returns the checksums it knows; the
-  // manifest reads the other files. When it throws, what it wrote is removed.
+  // manifest reads the other files. When it throws, what it wrote is removed. run: for the
+  // manifest.
   StepFolder save(std::int64_t epoch, std::int64_t step,
-                  const std::function<Checksums(const std::string&)>& write) const;
+                  const std::function<Checksums(const std::string&)>& write,
+                  const io::Value& run = {}) const;
 
   // Removes what an interrupted save or removal left behind, and returns its paths.
   std::vector<std::string> remove_leftovers() const;

@@ -76,7 +76,7 @@ std::string problem_of(Check check, const fs::path& folder, const Entry& e) {
 }  // namespace
 
 void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
-                    const Checksums& known, const std::string& except) {
+                    const io::Value& run, const Checksums& known, const std::string& except) {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file() && entry.path().filename() != except)
@@ -91,12 +91,13 @@ void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t 
         {"bytes", static_cast<std::int64_t>(fs::file_size(path))},
         {"crc32c", hex(sum != known.end() ? sum->second : io::file_checksum(path))}});
   }
-  const io::Value manifest(io::Value::Object{{"format", "glmtune checkpoint 1"},
-                                             {"epoch", epoch},
-                                             {"step", step},
-                                             {"world_size", 1},
-                                             {"saved_at", timestamp_now()},
-                                             {"files", std::move(files)}});
+  io::Value manifest(io::Value::Object{{"format", "glmtune checkpoint 1"},
+                                       {"epoch", epoch},
+                                       {"step", step},
+                                       {"world_size", 1},
+                                       {"saved_at", timestamp_now()}});
+  if (!run.is_null()) manifest.set("run", run);
+  manifest.set("files", std::move(files));
   io::write_file((fs::path(folder) / kManifestName).string(),
                  io::to_json(manifest, {.indent = 2}) + "\n");
 }

@@ -1,8 +1,11 @@
 #pragma once
-// manifest.json of a step folder: every file with its size and its crc32c, written last.
+// manifest.json of a step folder: what the run is, and every file with its size and its crc32c;
+// written last.
 #include <cstdint>
 #include <map>
 #include <string>
+
+#include "io/json.h"
 
 namespace glmtune::train {
 
@@ -12,9 +15,9 @@ inline constexpr const char* kManifestName = "manifest.json";
 using Checksums = std::map<std::string, std::uint32_t>;
 
 // Lists every regular file below `folder` but `except`. Files that `known` does not have are read
-// again for their checksum.
+// again for their checksum. run: what the run says of itself (run_facts), or null.
 void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
-                    const Checksums& known, const std::string& except);
+                    const io::Value& run, const Checksums& known, const std::string& except);
 
 // When a step folder was saved: "2026-08-22T12:00:00.123Z", which orders as text. Empty where its
 // manifest cannot be read or (of an early version) does not say.

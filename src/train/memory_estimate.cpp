@@ -1,14 +1,13 @@
 #include "train/memory_estimate.h"
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <string>
 
 #include "base/cat.h"
 #include "cuda/device.h"
 #include "io/files.h"
 #include "models/glm_moe_dsa.h"
+#include "train/host_memory.h"
 #include "train/optimizer.h"
 #include "train/pass_options.h"
 
@@ -121,13 +120,7 @@ std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe,
 
 std::uint64_t available_memory(Device device) {
   if (device == Device::kCuda) return cuda_device_info(0).free_bytes;
-  std::ifstream in("/proc/meminfo");
-  std::string key, unit;
-  for (std::uint64_t kilobytes = 0; in >> key >> kilobytes;) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    std::getline(in, unit);
-  }
-  return std::numeric_limits<std::uint64_t>::max();
+  return host_memory().available;
 }
 
 }  // namespace glmtune::train

@@ -136,6 +136,7 @@ void Optimizer::update(Context& ctx, double lr, double weight_decay, std::int64_
                      .weight_decay = weight_decay,
                      .step = step,
                      .decoupled = settings_.kind == OptimizerKind::kAdamW,
+                     .bias_correction = settings_.bias_correction,
                      .stochastic_rounding = settings_.stochastic_rounding,
                      .seed = seed_});
 }

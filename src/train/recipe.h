@@ -36,6 +36,7 @@ struct BackendSettings {
 
 struct ModelSettings {
   std::string pretrained_model_name_or_path;  // folder or hub id, as written
+  std::string revision = "main";              // branch, tag or commit of a hub id
   bool from_config = false;                   // random weights of that config's shape
   std::optional<DType> torch_dtype;           // storage and compute; none: the checkpoint's own
   double latent_norm_eps = 1e-5;              // of q_a_layernorm and kv_a_layernorm
@@ -82,8 +83,10 @@ struct DatasetEntry {
   std::string name;                  // "" training, "default" or "math" validation
   std::string target;                // "ChatDataset"
   std::vector<std::string> sources;  // files, folders or one hub id; empty: mock data
+  std::string revision = "main";     // branch, tag or commit of a hub data set
   std::string subset;                // of a hub data set; empty: the only one
   std::string tokenizer;             // folder or hub id; empty: the model's
+  std::string tokenizer_revision = "main";
   data::DatasetSettings settings;
   data::PackingSettings packing;
 };
@@ -104,6 +107,7 @@ struct OptimizerSettings {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  bool bias_correction = true;
   MasterWeights master_weights = MasterWeights::kFp32;
   bool stochastic_rounding = false;  // of bf16 weights without a master
   DType exp_avg_dtype = DType::kF32, exp_avg_sq_dtype = DType::kF32;

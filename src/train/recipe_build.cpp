@@ -19,6 +19,7 @@ ModelSettings model(const RecipeReader& reader) {
   out.pretrained_model_name_or_path =
       *reader.text(out.from_config ? "model.config.pretrained_model_name_or_path"
                                    : "model.pretrained_model_name_or_path");
+  out.revision = reader.text("model.revision").value_or(out.revision);
   out.torch_dtype = reader.dtype("model.torch_dtype");
   out.latent_norm_eps = *reader.number("model.latent_norm_eps");
   out.gate_bias_update_factor = *reader.number("model.gate_bias_update_factor");
@@ -113,6 +114,7 @@ OptimizerSettings optimizer(const RecipeReader& reader) {
   out.beta2 = betas[1];
   out.eps = *reader.number("optimizer.eps");
   out.weight_decay = *reader.number("optimizer.weight_decay");
+  out.bias_correction = reader.flag("optimizer.bias_correction").value_or(true);
   const std::string master = *reader.text("optimizer.master_weights");
   out.stochastic_rounding = master == "bf16_stochastic";
   if (master == "bf16" || master == "false" || out.stochastic_rounding) {
@@ -223,6 +225,10 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   for (const std::string& section : checked.top_level) {
     if (schema_section(section) != "dataset") continue;
     DatasetEntry entry = build_dataset(reader, section, out.seed);
+    // Recipes name the model a second time for its tokenizer; both are of one commit.
+    if (entry.tokenizer == out.model.pretrained_model_name_or_path &&
+        !reader.text(section + ".tokenizer.revision"))
+      entry.tokenizer_revision = out.model.revision;
     if (section == "dataset") {
       out.dataset = std::move(entry);
     } else {

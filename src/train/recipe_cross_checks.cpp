@@ -71,6 +71,10 @@ void note_numerics(const Recipe& recipe, const RecipeReader& reader, CheckedDocu
     checked.warnings.push_back(cat(reader.where("model.backend.fake_balanced_gate"),
                                    ": model.backend.fake_balanced_gate replaces the router: the "
                                    "run measures speed, it does not fine-tune"));
+  // On where the section stands without a word about it.
+  if (const CheckedKey* repair = reader.key("embedding_row_repair.enabled");
+      reader.has_section("embedding_row_repair") && (repair == nullptr || !repair->from_recipe))
+    checked.not_runnable.emplace_back("embedding_row_repair");
   if (recipe.peft && recipe.model.gate_bias_update_factor != 0)
     checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
                                    ": model.gate_bias_update_factor moves the router's bias, which "

@@ -161,7 +161,10 @@ DatasetEntry build_dataset(const RecipeReader& reader, const std::string& sectio
   }
   out.target = reader.variant(section_name);
   out.subset = reader.text(section.at("name")).value_or("");
+  out.revision = reader.text(section.at("revision")).value_or(out.revision);
   out.tokenizer = reader.text(section.at("tokenizer.pretrained_model_name_or_path")).value_or("");
+  out.tokenizer_revision =
+      reader.text(section.at("tokenizer.revision")).value_or(out.tokenizer_revision);
   if (out.target == "ChatDataset") {
     out.settings = chat(section);
   } else if (out.target == "HellaSwag") {

@@ -68,13 +68,22 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
   if (!now.model_signature.empty() && saved.model_signature != now.model_signature)
     add(list,
         named(all, {"model."}, "the model's parameters, dtypes or frozen weights are others"));
+  // One that renders these rows alike may render others differently, and is saved with the model.
+  const bool other_template = !saved.template_sha256.empty() && !now.template_sha256.empty() &&
+                              saved.template_sha256 != now.template_sha256;
+  if (other_template)
+    add(list, cat("the chat template is another one (sha256 ", saved.template_sha256.substr(0, 12),
+                  "... there, ", now.template_sha256.substr(0, 12), "... here)"));
   if (saved.data_fingerprint != now.data_fingerprint) {
     // Packs are made in seeded order: another seed alone makes other ones.
     const std::string keys = named(all, {"dataset.", "packed_sequence."}, "");
     if (!keys.empty())
       add(list, keys);
-    else if (saved.seed == now.seed)
-      add(list, "the contents of the data, the tokenizer or the chat template have changed");
+    else if (saved.seed == now.seed && !other_template)
+      add(list, cat("the contents of the data",
+                    saved.template_sha256 == now.template_sha256
+                        ? " or the tokenizer have changed"
+                        : ", the tokenizer or the chat template have changed"));
   }
   for (const Change& c : all)  // an early version has it where the recipe says it only
     if (c.key == "dataloader.shuffle" && c.there != text_of(nullptr))

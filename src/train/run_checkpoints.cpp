@@ -14,6 +14,7 @@
 #include "train/memory_estimate.h"
 #include "train/progress.h"
 #include "train/resume.h"
+#include "train/run_description.h"
 
 namespace glmtune::train {
 namespace {
@@ -65,15 +66,17 @@ bool is_lowest(const std::vector<ValidationResult>& validation, const std::strin
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const Recipe& recipe, const RunModel& model,
-                               const std::string& data_fingerprint, bool terminal)
+                               const data::PackSource& source, bool terminal)
     : recipe_(recipe),
       model_(model),
       terminal_(terminal),
-      folder_(recipe.checkpoint.checkpoint_dir) {
+      folder_(recipe.checkpoint.checkpoint_dir),
+      facts_(run_facts(recipe, model.commit, source.chat_facts())) {
   at_.next_step = recipe.step_scheduler.start_step;
   at_.cursor.epoch = recipe.step_scheduler.start_epoch;
   at_.seed = recipe.seed;
-  at_.data_fingerprint = data_fingerprint;
+  at_.data_fingerprint = source.fingerprint();
+  at_.template_sha256 = source.chat_facts().template_sha256;
   at_.settings = recipe.settings;
 }
 
@@ -192,7 +195,8 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
   const bool consolidated = exports(is_last);
   models::SaveReport report;
   const StepFolder saved = folder_.save(
-      epoch, std::max<std::int64_t>(0, position.next_step - 1), [&](const std::string& folder) {
+      epoch, std::max<std::int64_t>(0, position.next_step - 1),
+      [&](const std::string& folder) {
         io::write_file(folder + "/config.yaml", recipe_.yaml);
         io::write_file(cat(folder, "/", kLosses), losses_json(step, validation));
         if (consolidated) report = export_model(engine, cat(folder, "/", kExport));
@@ -202,7 +206,8 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
         for (std::size_t i = 0; i < report.weight_files.size(); ++i)
           sums[cat(kExport, "/", report.weight_files[i])] = report.checksums[i];
         return sums;
-      });
+      },
+      facts_);
   at_.has_val_loss = position.has_val_loss;
   at_.lowest_val_loss = position.lowest_val_loss;
   if (lowest) folder_.point("LOWEST_VAL", saved);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "data/pack.h"
+#include "io/json.h"
 #include "train/checkpoint_folder.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
@@ -17,8 +19,8 @@ namespace glmtune::train {
 
 class RunCheckpoints {
  public:
-  // data_fingerprint: of the training data. terminal: long reads and writes show progress there.
-  RunCheckpoints(const Recipe& recipe, const RunModel& model, const std::string& data_fingerprint,
+  // source: the training data. terminal: long reads and writes show progress there.
+  RunCheckpoints(const Recipe& recipe, const RunModel& model, const data::PackSource& source,
                  bool terminal);
 
   // Before weights are read: removes what an interrupted save left and looks for checkpoints of
@@ -56,6 +58,7 @@ class RunCheckpoints {
   bool terminal_;
   CheckpointFolder folder_;
   std::vector<StepFolder> candidates_;  // that the run may go on from, the best first
+  io::Value facts_;                     // for the manifests
   TrainingPosition at_;
   bool resumed_ = false;
   std::int64_t resumed_epoch_ = 0;  // of the step folder

@@ -47,9 +47,12 @@ std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetE
 RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
   if (recipe.model.from_config) return shape_only(recipe);
   RunModel model;
-  model.folder =
-      io::resolve_repo(recipe.model.pretrained_model_name_or_path, io::RepoKind::kModel, hub)
-          .folder;
+  const std::string& name = recipe.model.pretrained_model_name_or_path;
+  const io::ResolvedRepo found =
+      io::resolve_repo(name, io::RepoKind::kModel, hub, recipe.model.revision);
+  model.folder = found.folder;
+  model.commit = found.commit;
+  if (!model.commit.empty()) log_info(cat("model: ", name, " at commit ", model.commit));
   model.checkpoint.emplace(models::HfCheckpoint::open(model.folder));
   const models::HfCheckpoint& checkpoint = *model.checkpoint;
   model.config = checkpoint.config();
@@ -62,6 +65,8 @@ RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
     fail(cat(model.folder,
              " holds FP8 weights and checkpoint.dequantize_base_checkpoint is false: ",
              "set it to true (weights become BF16) or name a BF16 checkpoint"));
+  if (!checkpoint.quantized() && recipe.checkpoint.dequantize_base_checkpoint == true)
+    log_info("checkpoint.dequantize_base_checkpoint: the weights are not quantised");
   return model;
 }
 

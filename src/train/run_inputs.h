@@ -20,6 +20,7 @@ namespace glmtune::train {
 
 struct RunModel {
   std::string folder;
+  std::string commit;  // of a hub id; empty where the recipe names a path
   models::GlmConfig config;
   DType dtype = DType::kF32;                       // of the parameters in memory
   std::optional<models::HfCheckpoint> checkpoint;  // none: random weights of the config's shape

@@ -13,6 +13,7 @@ constexpr KeyRow kRows[] = {
 {"dataset._target_", kTarget, "required", "dataset", kRuns, "Kind of data set."},
 {"dataset(ChatDataset).path_or_dataset_id", kStringOrList, "required", "", kRuns, "Chat rows (`messages`): json, jsonl or parquet files, folders of them, or a Hugging Face id, fetched where the local cache lacks it."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset).name", kString, "null", "", kRuns, "Subset of a Hugging Face data set: a config_name of its card (README.md), else a folder of that name in it."},
+{"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).revision", kString, "main", "", kRuns, "Branch, tag or commit of a Hugging Face data set. A key of glmtune."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).split", kString, "train", "", kRuns, "Part of the data: train, train[:1000], train[10%:20%], train[-5:]. The shuffle happens before the slice, for local files too."},
 {"dataset(ChatDataset).shuffle_seed", kInt, "null", ">=0", kRuns, "Shuffles the rows before the split's slice; null: the order of the files."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|make_squad_dataset).seq_length", kInt, "null", ">=1", kRuns, "Longest sample in tokens, see truncation; null: the pack's size."},
@@ -49,6 +50,7 @@ constexpr KeyRow kRows[] = {
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer", kSection, "", "", kRuns, "Another tokenizer than the model's."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer._target_", kTarget, "transformers.AutoTokenizer.from_pretrained", "tokenizer", kRuns, "How it is found."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer.pretrained_model_name_or_path", kString, "required", "", kRuns, "Folder with tokenizer.json, or a Hugging Face id."},
+{"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer.revision", kString, "null", "", kRuns, "Branch, tag or commit of that id. Default: model.revision where the id is the model's, else main."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer.trust_remote_code", kBool, "false", "", kNoCounterpart, "No code is ever taken from a checkpoint."},
 {"dataset(ChatDataset|ColumnMappedTextInstructionDataset|HellaSwag|make_squad_dataset).tokenizer.use_fast", kBool, "true", "", kNoCounterpart, "There is one tokenizer here."},
 

@@ -12,6 +12,7 @@ constexpr KeyRow kRows[] = {
 {"model", kSection, "required", "", kRuns, "The model to fine-tune."},
 {"model._target_", kTarget, "nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained", "model", kRuns, "from_pretrained reads a checkpoint; from_config makes random weights of a config's shape."},
 {"model(from_pretrained).pretrained_model_name_or_path", kString, "required", "", kRuns, "Checkpoint folder, or a Hugging Face id, fetched where the local cache lacks it."},
+{"model(from_pretrained).revision", kString, "main", "", kRuns, "Branch, tag or commit of a Hugging Face id. A commit pins weights, tokenizer and chat template, which are changed after releases."},
 {"model(from_config).config", kSection, "required", "", kRuns, "The config whose shape is taken."},
 {"model(from_config).config._target_", kTarget, "transformers.AutoConfig.from_pretrained", "model.config", kRuns, "How the config is found."},
 {"model(from_config).config.pretrained_model_name_or_path", kString, "required", "", kRuns, "Folder with a config.json, or a Hugging Face id."},
@@ -155,7 +156,7 @@ constexpr KeyRow kRows[] = {
 {"prewarm.mamba_ssd_autotune", kBool, "false", "", kNoCounterpart, "For other models."},
 {"prewarm.comm_groups", kBool, "false", "", kNoCounterpart, "Process groups."},
 {"embedding_row_repair", kSection, "", "", kDependent, "Repairs rows of the embedding that are nearly zero, once after loading."},
-{"embedding_row_repair.enabled", kBool, "false", "", kNotYet, "On or off. AutoModel's default is on where the section stands; here it is off unless it says so."},
+{"embedding_row_repair.enabled", kBool, "false", "", kNotYet, "On or off; a section without this key is on, as in AutoModel."},
 {"embedding_row_repair.min_norm", kNumber, "1e-6", ">=0", kDependent, "What counts as nearly zero."},
 {"embedding_row_repair.max_rows", kInt, "256", ">=1", kDependent, "More than this is an error."},
 };

@@ -40,7 +40,7 @@ constexpr KeyRow kRows[] = {
 {"optimizer(Adam|AdamW).master_weights", kChoice, "fp32", "fp32|bf16|bf16_stochastic", kRuns, "fp32: bf16 weights keep an exact fp32 master (weight + 16-bit remainder) and fp32 moments. bf16: no master, bf16 moments, as torch does on bf16 parameters; use it to reproduce AutoModel's curves. bf16_stochastic: the same memory, but weights are rounded up or down at random so that small updates are kept on average: 10 instead of 16 bytes a parameter. A key of glmtune."},
 {"optimizer(FusedAdam).master_weights", kChoice, "fp32", "fp32|bf16|bf16_stochastic|true|false", kRuns, "true or fp32: an exact fp32 master and fp32 moments. false or bf16: no master, moments as exp_avg_dtype and exp_avg_sq_dtype say; bf16_stochastic rounds the weights stochastically."},
 {"optimizer(FusedAdam).adam_w_mode", kBool, "true", "", kRuns, "false: weight decay is added to the gradient, as in Adam."},
-{"optimizer(FusedAdam).bias_correction", kBool, "true", "", kNotYet, "false leaves the moments' start-up correction out."},
+{"optimizer(FusedAdam).bias_correction", kBool, "true", "", kRuns, "false leaves the moments' start-up correction out."},
 {"optimizer(FusedAdam).exp_avg_dtype", kDtype, "float32", "", kRuns, "Type of the first moment when there is no master."},
 {"optimizer(FusedAdam).exp_avg_sq_dtype", kDtype, "float32", "", kRuns, "Type of the second moment when there is no master."},
 {"optimizer(FusedAdam).master_weight_dtype", kDtype, "float32", "", kNoCounterpart, "The master is exact fp32."},

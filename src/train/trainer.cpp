@@ -18,6 +18,7 @@
 #include "train/pass_options.h"
 #include "train/progress.h"
 #include "train/run_checkpoints.h"
+#include "train/run_description.h"
 #include "train/run_inputs.h"
 #include "train/run_lock.h"
 #include "train/run_log.h"
@@ -27,14 +28,6 @@
 namespace glmtune::train {
 namespace {
 
-std::string attention_line(const nn::AttentionSettings& a) {
-  if (a.force)
-    return cat("attention: dense kernel, selected keys as a mask beyond ", a.index_topk, " tokens");
-  return cat("attention: documents up to index_topk = ", a.index_topk,
-             " tokens attend densely without the indexer, up to ", a.masked_max_tokens,
-             " with selected keys as a mask, longer ones over gathered keys");
-}
-
 class Run {
  public:
   Run(const Recipe& recipe, const TrainOptions& options)
@@ -43,7 +36,7 @@ class Run {
         model_(open_run_model(recipe, options.hub)),
         lock_(recipe.checkpoint.checkpoint_dir),
         data_(open_run_data(recipe, model_, options.terminal)),
-        checkpoints_(recipe, model_, data_.source->fingerprint(), options.terminal) {}
+        checkpoints_(recipe, model_, *data_.source, options.terminal) {}
 
   ExitCode execute() {
     checkpoints_.find();
@@ -95,6 +88,8 @@ class Run {
         io::human_bytes(engine_->parameters().value_bytes()),
         io::human_bytes(engine_->parameters().gradient_bytes()),
         io::human_bytes(optimizer_->state_bytes())));
+    if (const std::string frozen = frozen_line(engine_->model()); !frozen.empty()) log_info(frozen);
+    log_info(cat("optimizer: ", optimizer_line(recipe_)));
     log_info(attention_line(engine_->model().attention()));
   }
 

@@ -120,6 +120,7 @@ Checksums save_state(const std::string& folder, const TrainingPosition& position
                         {"next_pack", position.cursor.next},
                         {"seed", std::to_string(position.seed)},
                         {"data_fingerprint", position.data_fingerprint},
+                        {"chat_template_sha256", position.template_sha256},
                         {"model_signature", position.model_signature},
                         {"lowest_val_loss",
                          position.has_val_loss ? io::Value(position.lowest_val_loss) : io::Value()},
@@ -141,6 +142,8 @@ TrainingPosition read_position(const std::string& folder) {
               .next = member(state, "next_pack", where).as_int()};
   p.seed = seed_of(member(state, "seed", where).as_string(), where);
   p.data_fingerprint = member(state, "data_fingerprint", where).as_string();
+  if (const io::Value* sha = state.find("chat_template_sha256"))
+    p.template_sha256 = sha->as_string();
   p.model_signature = member(state, "model_signature", where).as_string();
   const io::Value& lowest = member(state, "lowest_val_loss", where);
   p.has_val_loss = !lowest.is_null();

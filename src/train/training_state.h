@@ -22,6 +22,7 @@ struct TrainingPosition {
   data::SamplerCursor cursor;  // where the next global batch begins
   std::uint64_t seed = 0;
   std::string data_fingerprint;  // PackSource::fingerprint()
+  std::string template_sha256;   // of the chat template; empty without one (or an early version)
   std::string model_signature;   // of model_signature()
   double lowest_val_loss = 0;    // of best_metric_key; meaningful when has_val_loss
   bool has_val_loss = false;

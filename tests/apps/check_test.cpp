@@ -130,6 +130,21 @@ TEST_F(Check, PlansMemoryForThePacksThatAllTheDataMake) {
             tokens * json.find("step_scheduler.local_batch_size")->as_int());
 }
 
+TEST_F(Check, NamesTheModeOfActivationCheckpointing) {
+  const std::string model = cat(kModel, tiny());
+  for (const auto& [word, mode] :
+       {std::pair{"null", "off"}, {"selective", "selective"}, {"true", "full"}}) {
+    const std::string setting = cat("--distributed.activation_checkpointing=", word);
+    const Outcome text = glmtune({"check", recipe(), model, setting});
+    EXPECT_TRUE(contains(text.out, cat("activation checkpointing ", mode))) << text.out;
+    const Outcome json = glmtune({"check", recipe(), model, setting, "--json"});
+    EXPECT_EQ(io::parse_json(json.out, "stdout")
+                  .find("check.memory.activation_checkpointing")
+                  ->as_string(),
+              mode);
+  }
+}
+
 TEST_F(Check, ReasonsAgainstARunAreNamedInTextAndJson) {
   const std::string key = cat(kModel, "zai-org/GLM-5.2");
   const Outcome text = glmtune({"check", recipe(), key, "--world-size", "1"});

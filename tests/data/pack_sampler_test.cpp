@@ -22,6 +22,7 @@ TEST(Permutation, IsTheSameOnEveryMachineAndDiffersByStream) {
   }
 }
 
+// user_reports.md 69: the last, partial batch is smaller and repeats nothing.
 TEST(PackSampler, EveryPackOnceAnEpochAndALastSmallerBatch) {
   const PackSampler sampler(10, {.global_batch_size = 4});
   EXPECT_EQ(sampler.steps_per_epoch(), 3);

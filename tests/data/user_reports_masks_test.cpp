@@ -4,6 +4,7 @@
 #include <map>
 
 #include "data/chat_support.h"
+#include "io/sha256.h"
 
 namespace glmtune::data {
 namespace {
@@ -47,6 +48,35 @@ TEST_F(MaskReports, OneByteOfTheTemplateChangesTheFingerprint) {
   const std::string before = open()->fingerprint();
   settings_.chat_template.insert(0, ".");
   EXPECT_NE(open()->fingerprint(), before);
+}
+
+// 13: and is known by the digest of its file.
+TEST_F(MaskReports, TheTemplateIsKnownByItsDigest) {
+  row(cat(kUserHi, ", ", kAnswer));
+  const ChatFacts facts = open()->chat_facts();
+  EXPECT_EQ(facts.template_sha256, io::sha256_hex(slurp(kTiny + "/chat_template.jinja")));
+  EXPECT_TRUE(facts.untrained.empty());
+}
+
+// 13, and section 3: what is never trained on is named.
+TEST_F(MaskReports, WhatIsNeverTrainedOnIsNamed) {
+  row(cat(kUserHi, ", ", kAnswer));
+  const auto untrained = [&] {
+    std::string list;
+    for (const std::string& what : open()->chat_facts().untrained) list += what + "\n";
+    return list;
+  };
+  settings_.supervise_last_stop = false;
+  EXPECT_EQ(untrained(),
+            "the stop of a conversation's last turn (dataset.supervise_last_stop is false)\n");
+  settings_.mask_history = settings_.mask_reasoning_content = true;
+  EXPECT_TRUE(has(untrained(), "dataset.mask_history")) << untrained();
+  EXPECT_TRUE(has(untrained(), "dataset.mask_reasoning_content")) << untrained();
+  settings_.supervise_next_role = false;
+  EXPECT_TRUE(has(untrained(), "stops (dataset.supervise_next_role is false)")) << untrained();
+  // ChatML's turns end with a token of their own, which is trained on in any case.
+  settings_.chat_template = kChatMl;
+  EXPECT_FALSE(has(untrained(), "stop")) << untrained();
 }
 
 // 14: a data set without anything to train on ends before the first step.

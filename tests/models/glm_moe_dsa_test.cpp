@@ -128,6 +128,7 @@ TEST_P(ModelPrecision, AttentionPathsAgree) {
   expect_close(run(engine, row), by_choice, tolerance());
 }
 
+// user_reports 21.
 TEST_P(ModelPrecision, PackedRowEqualsItsDocumentsAlone) {
   Engine engine = make_engine(test::tiny_config(), GetParam(), 9);
   const TinyRow row = test::random_row({11, 3, 17}, 19, 10);

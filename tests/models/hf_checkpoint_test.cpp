@@ -61,11 +61,14 @@ TEST(HfCheckpoint, LoadThenSaveGivesTheSameFiles) {
   }
 }
 
+// user_reports 18: tokenizer, template and generation config are copied byte for byte.
 TEST(HfCheckpoint, ShardsKeepTheirPlacesAndOtherFilesTheirBytes) {
   const TempFolder folder;
   with_mtp(CheckpointBuilder::from(kGolden + "packed"), DType::kF32).write(folder / "a", 3);
   io::write_file(folder / "a/tokenizer.json", "{\"x\":  1}");
   io::write_file(folder / "a/chat_template.jinja", "{{ x }}\n");
+  io::write_file(folder / "a/generation_config.json", "{\"eos_token_id\":[1,2]}");
+  io::write_file(folder / "a/tokenizer_config.json", "{ }");
   io::write_file(folder / "a/pytorch_model.bin", "x");
   fs::create_directory(folder / "a/additional_chat_templates");
   io::write_file(folder / "a/additional_chat_templates/tool.jinja", "t");
@@ -74,7 +77,8 @@ TEST(HfCheckpoint, ShardsKeepTheirPlacesAndOtherFilesTheirBytes) {
   EXPECT_EQ(report.weight_files.size(), 3U);
   EXPECT_EQ(report.copied_files,
             (std::vector<std::string>{"additional_chat_templates/tool.jinja", "chat_template.jinja",
-                                      "tokenizer.json"}));
+                                      "generation_config.json", "tokenizer.json",
+                                      "tokenizer_config.json"}));
   EXPECT_FALSE(fs::exists(folder / "b/pytorch_model.bin"));
   for (const auto& entry : fs::recursive_directory_iterator(folder / "b")) {
     if (!entry.is_regular_file()) continue;
@@ -207,37 +211,7 @@ TEST(HfCheckpoint, AnotherDtypeOnRequestIsWrittenToTheConfigToo) {
 TEST(HfCheckpoint, Fp8SourcesAreDequantisedTheMtpLayerToo) {
   const TempFolder folder;
   CheckpointBuilder b = with_mtp(CheckpointBuilder::from(kGolden + "packed"), DType::kF32);
-  b.config.set("quantization_config", io::parse_json(R"({"quant_method": "fp8", "fmt": "e4m3",
-                                  "activation_scheme": "dynamic", "weight_block_size": [16, 24]})",
-                                                     "q"));
-  b.config.set("dtype", "bfloat16");
-  std::map<std::string, RawTensor> expected;
-  unsigned seed = 100;
-  for (const TensorSpec& spec : expected_tensors(parse_glm_config(b.config, "c"))) {
-    RawTensor& t = b.tensors.at(spec.name);
-    if (!spec.quantizable) {
-      if (!spec.always_f32) t = converted(t, DType::kBF16);
-      expected[spec.name] = t;
-      continue;
-    }
-    const std::int64_t rows = (spec.shape[0] + 15) / 16;
-    const std::int64_t columns = (spec.shape[1] + 23) / 24;
-    const RawTensor scale = random_tensor({rows, columns}, DType::kF32, seed++);
-    RawTensor q{.dtype = DType::kF8E4M3, .shape = spec.shape, .bytes = {}};
-    RawTensor w{.dtype = DType::kBF16, .shape = spec.shape, .bytes = {}};
-    q.bytes.resize(static_cast<std::size_t>(spec.count()));
-    w.bytes.resize(q.bytes.size() * 2);
-    for (std::int64_t i = 0; i < spec.count(); ++i) {
-      const auto bits = static_cast<std::uint8_t>((i * 37 + seed) % 127);
-      const std::int64_t block = i / spec.shape[1] / 16 * columns + i % spec.shape[1] / 24;
-      q.bytes[static_cast<std::size_t>(i)] = std::byte{bits};
-      reinterpret_cast<BFloat16*>(w.bytes.data())[i] = BFloat16(
-          io::float_from_f8_e4m3(bits) * reinterpret_cast<const float*>(scale.bytes.data())[block]);
-    }
-    expected[spec.name] = w;
-    t = q;
-    b.tensors[spec.name + "_scale_inv"] = scale;
-  }
+  const std::map<std::string, RawTensor> expected = quantize_fp8(b);
   b.write(folder / "a", 2);
   const HfCheckpoint c = HfCheckpoint::open(folder / "a");
   EXPECT_TRUE(c.quantized());

@@ -108,6 +108,7 @@ std::vector<std::int32_t> listed_keys(const Selection& s, std::int64_t row) {
   return {first, first + s.counts.as<std::int32_t>()[row]};
 }
 
+// user_reports 24: of its own document, never a later one, wherever the document lies.
 TEST(DsaIndexer, SelectsTheKeysOfTheFormulaInEveryDocumentOfAPackedRow) {
   for (const auto layout : {ops::RopeLayout::kInterleaved, ops::RopeLayout::kHalfSplit}) {
     ModuleCheck m(3);

@@ -7,6 +7,7 @@
 
 #include "io/convert.h"
 #include "io/safetensors.h"
+#include "models/glm_config.h"
 
 namespace glmtune {
 namespace {
@@ -98,6 +99,42 @@ void CheckpointBuilder::write(const std::string& folder, int shards) const {
                                             {"weight_map", std::move(map)}};
   io::write_file(folder + "/model.safetensors.index.json",
                  io::to_json(index, {.indent = 2}) + "\n");
+}
+
+std::map<std::string, RawTensor> quantize_fp8(CheckpointBuilder& b) {
+  b.config.set("quantization_config", io::parse_json(R"({"quant_method": "fp8", "fmt": "e4m3",
+                                  "activation_scheme": "dynamic", "weight_block_size": [16, 24]})",
+                                                     "q"));
+  b.config.set("dtype", "bfloat16");
+  std::map<std::string, RawTensor> expected;
+  unsigned seed = 100;
+  for (const models::TensorSpec& spec :
+       models::expected_tensors(models::parse_glm_config(b.config, "c"))) {
+    RawTensor& t = b.tensors.at(spec.name);
+    if (!spec.quantizable) {
+      if (!spec.always_f32) t = converted(t, DType::kBF16);
+      expected[spec.name] = t;
+      continue;
+    }
+    const std::int64_t rows = (spec.shape[0] + 15) / 16;
+    const std::int64_t columns = (spec.shape[1] + 23) / 24;
+    const RawTensor scale = random_tensor({rows, columns}, DType::kF32, seed++);
+    RawTensor q{.dtype = DType::kF8E4M3, .shape = spec.shape, .bytes = {}};
+    RawTensor w{.dtype = DType::kBF16, .shape = spec.shape, .bytes = {}};
+    q.bytes.resize(static_cast<std::size_t>(spec.count()));
+    w.bytes.resize(q.bytes.size() * 2);
+    for (std::int64_t i = 0; i < spec.count(); ++i) {
+      const auto bits = static_cast<std::uint8_t>((i * 37 + seed) % 127);
+      const std::int64_t block = i / spec.shape[1] / 16 * columns + i % spec.shape[1] / 24;
+      q.bytes[static_cast<std::size_t>(i)] = std::byte{bits};
+      reinterpret_cast<BFloat16*>(w.bytes.data())[i] = BFloat16(
+          io::float_from_f8_e4m3(bits) * reinterpret_cast<const float*>(scale.bytes.data())[block]);
+    }
+    expected[spec.name] = w;
+    t = q;
+    b.tensors[spec.name + "_scale_inv"] = scale;
+  }
+  return expected;
 }
 
 }  // namespace glmtune

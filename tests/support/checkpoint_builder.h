@@ -33,4 +33,8 @@ struct CheckpointBuilder {
   void write(const std::string& folder, int shards = 1) const;
 };
 
+// Makes the weights that block-FP8 releases quantise FP8 (blocks of 16 x 24, random scales), the
+// others BF16, and says so in the config. Returns what all tensors are once dequantised.
+std::map<std::string, RawTensor> quantize_fp8(CheckpointBuilder& b);
+
 }  // namespace glmtune

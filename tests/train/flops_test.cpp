@@ -53,6 +53,27 @@ TEST(Flops, AutomodelFormulaGivesItsGoldenIntegers) {
   }
 }
 
+// A small model without an indexer (recipes.md 5.1): AutoModel counts half the square of its keys.
+TEST(Flops, AutomodelFormulaOfASmallModelWithoutAnIndexer) {
+  models::GlmConfig c = glm5(0);
+  c.vocab_size = 131072;
+  c.hidden_size = 4096;
+  c.num_hidden_layers = 16;
+  c.num_attention_heads = 32;
+  c.q_lora_rank = 512;
+  c.kv_lora_rank = 256;
+  c.qk_nope_head_dim = 128;
+  c.v_head_dim = 128;
+  c.index_n_heads = c.index_head_dim = 0;
+  c.index_topk = 512;
+  c.mlp_layer_types.resize(16);
+  c.mlp_layer_types[2] = models::MlpType::kSparse;
+  c.intermediate_size = 8192;
+  c.moe_intermediate_size = 1024;
+  c.num_experts_per_tok = 4;
+  EXPECT_EQ(automodel_flops(c, 1024), 12962211299328.);
+}
+
 TEST(Flops, TrueCountOfOneLongDocumentMatchesTheClosedForm) {
   // Model specification, section 6.2: 266.9 GFLOP a token at 4096 with every indexer full.
   const std::int32_t cu[] = {0, 4096};

@@ -70,6 +70,37 @@ TEST(RecipeFile, MasterWeightsChooseTheMoments) {
   EXPECT_EQ(small({fused}).recipe.optimizer.master_weights, MasterWeights::kFp32);
 }
 
+// recipes.md 1.7.
+TEST(RecipeFile, BiasCorrectionIsLeftOutOnRequest) {
+  const std::string fused = "--optimizer._target_=transformer_engine.pytorch.optimizers.FusedAdam";
+  EXPECT_TRUE(small({fused}).recipe.optimizer.bias_correction);
+  const RecipeFile without = small({fused, "--optimizer.bias_correction=false"});
+  EXPECT_FALSE(without.recipe.optimizer.bias_correction);
+  EXPECT_EQ(not_runnable_line(without.checked), "");
+  EXPECT_TRUE(contains(small_error({"--optimizer.bias_correction=false"}),
+                       "unknown key optimizer.bias_correction of AdamW"));
+}
+
+// Recipes name the model's id a second time for its tokenizer.
+TEST(RecipeFile, ARevisionPinsTheModelAndItsTokenizer) {
+  const Recipe plain = small().recipe;
+  EXPECT_EQ(plain.model.revision, "main");
+  EXPECT_EQ(plain.dataset.revision, "main");
+  const std::string tokenizer = "--dataset.tokenizer.pretrained_model_name_or_path=";
+  const Recipe pinned = small({"--model.revision=v2", "--dataset.revision=abc",
+                               "--model.pretrained_model_name_or_path=org/m", tokenizer + "org/m"})
+                            .recipe;
+  EXPECT_EQ(pinned.model.revision, "v2");
+  EXPECT_EQ(pinned.dataset.revision, "abc");
+  EXPECT_EQ(pinned.dataset.tokenizer_revision, "v2");
+  EXPECT_EQ(
+      small({"--model.revision=v2", tokenizer + "org/other"}).recipe.dataset.tokenizer_revision,
+      "main");
+  EXPECT_EQ(small({tokenizer + "org/other", "--dataset.tokenizer.revision=v3"})
+                .recipe.dataset.tokenizer_revision,
+            "v3");
+}
+
 TEST(RecipeFile, NumbersMayBeQuotedAndSpelledAnyWay) {
   for (const char* text : {"1e-5", "'1e-5'", "\"1.0e-5\"", "1E-5", "0.00001"}) {
     const RecipeFile file = parse(std::string(kSmallRecipe) + "  lr: " + text + "\n");

@@ -104,6 +104,41 @@ TEST(RecipeStatus, SaysWhatRunsInsteadOfAVendorsLibrary) {
   EXPECT_TRUE(backend_choices(small().checked).empty());
 }
 
+// recipes.md 1.6, 1.7 and 1.2: known, without effect on nobody's run, and named with their values.
+TEST(RecipeStatus, KnownSettingsThatDoNotRunYetAreNamed) {
+  const auto line = [](const std::string& setting) {
+    return not_runnable_line(small({setting}).checked);
+  };
+  const char* const settings[] = {"dataset.unshifted true",
+                                  "dataloader.group_by_length true",
+                                  "validation_dataloader.group_by_length true",
+                                  "optimizer.amsgrad true",
+                                  "optimizer.maximize true",
+                                  "fp8.enabled true",
+                                  "qat.enabled true",
+                                  "moe_metrics.enabled true",
+                                  "embedding_row_repair.enabled true",
+                                  "distributed.sequence_parallel true"};
+  for (const std::string setting : settings) {
+    const std::size_t space = setting.find(' ');
+    const std::string key = "--" + setting.substr(0, space) + "=";
+    EXPECT_EQ(line(key + "true"), "not runnable yet: " + setting);
+    EXPECT_EQ(line(key + "false"), "") << setting;
+  }
+  for (const char* section : {"neftune", "quantization", "tool_call_eval"})
+    EXPECT_EQ(line(std::string("--") + section + "={a: 1}"),
+              std::string("not runnable yet: ") + section);
+  // AutoModel repairs rows unless the section says it should not.
+  EXPECT_EQ(line("--embedding_row_repair.min_norm=1e-5"), "not runnable yet: embedding_row_repair");
+}
+
+// recipes.md section 8, row 20: an adapter is saved without the bias.
+TEST(RecipeStatus, MovingTheRoutersBiasUnderLoraIsWarnedAbout) {
+  const RecipeFile file = small({"--peft.dim=8", "--model.gate_bias_update_factor=1e-3"});
+  ASSERT_EQ(file.checked.warnings.size(), 1u);
+  EXPECT_TRUE(contains(file.checked.warnings[0], "which an adapter does not contain"));
+}
+
 // recipes.md 1.3.
 TEST(RecipeStatus, TheFakeGateRunsWithAWarning) {
   const RecipeFile file =

@@ -1,6 +1,9 @@
 // Settings of a recipe that a run obeys.
+#include <cmath>
+
 #include "base/error.h"
 #include "io/safetensors.h"
+#include "support/checkpoint_builder.h"
 #include "train/recipe_support.h"
 #include "train/trainer_support.h"
 
@@ -16,6 +19,15 @@ class TrainerSettings : public Trainer {
       return e.what();
     }
     return "ran";
+  }
+  // What a run says on standard error. An exception while it is captured would leave the capture
+  // open, and the next one would abort the program.
+  std::string warnings(const std::string& yaml) {
+    testing::internal::CaptureStderr();
+    const std::string failed = refusal(yaml);
+    std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(failed, "ran");
+    return text;
   }
 };
 
@@ -56,6 +68,93 @@ TEST_F(TrainerSettings, TheFakeGateLeavesTheRouterAlone) {
     }
     EXPECT_GT(changed, 10);
   }
+}
+
+// recipes.md 7.5: FP8 weights are dequantised unless the recipe forbids it.
+TEST_F(TrainerSettings, FP8WeightsAreDequantisedUnlessTheRecipeForbidsIt) {
+  CheckpointBuilder b = CheckpointBuilder::from(kGolden);
+  quantize_fp8(b);
+  b.write(path("fp8"));
+  const auto recipe = [&](const char* word) {
+    std::string text = replaced(mock_recipe(word, 3, 100), kGolden, path("fp8"));
+    text = replaced(text, "torch_dtype: float32", "torch_dtype: null");
+    return replaced(text, "checkpoint: {enabled: true",
+                    cat("checkpoint: {dequantize_base_checkpoint: ", word, ", enabled: true"));
+  };
+  EXPECT_TRUE(contains(refusal(recipe("false")),
+                       "holds FP8 weights and checkpoint.dequantize_base_checkpoint is false"));
+  for (const char* word : {"true", "null"}) {
+    EXPECT_EQ(refusal(recipe(word)), "ran") << word;
+    const CheckpointBuilder saved =
+        CheckpointBuilder::from(path(word) + "/LATEST/model/consolidated");
+    EXPECT_EQ(saved.config.find("quantization_config"), nullptr);
+  }
+  // Weights that are not quantised have nothing to be dequantised.
+  testing::internal::CaptureStdout();
+  const std::string plain =
+      refusal(replaced(mock_recipe("plain", 3, 100), "checkpoint: {enabled: true",
+                       "checkpoint: {dequantize_base_checkpoint: true, enabled: true"));
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(plain, "ran");
+  EXPECT_TRUE(contains(text, "dequantize_base_checkpoint: the weights are not quantised")) << text;
+}
+
+// A config that announces what its weights do not have.
+TEST_F(TrainerSettings, AnMtpLayerThatIsAnnouncedButAbsentIsWarnedAbout) {
+  CheckpointBuilder b = CheckpointBuilder::from(kGolden);
+  b.config.set("num_nextn_predict_layers", 1);
+  b.write(path("announced"));
+  EXPECT_TRUE(contains(warnings(replaced(mock_recipe("out", 3, 100), kGolden, path("announced"))),
+                       "announces num_nextn_predict_layers 1, but no MTP tensor is there"));
+  EXPECT_FALSE(contains(warnings(mock_recipe("plain", 3, 100)), "MTP"));
+}
+
+// model.md: positions beyond the trained ones.
+TEST_F(TrainerSettings, SamplesBeyondTheModelsPositionsAreWarnedAbout) {
+  CheckpointBuilder b = CheckpointBuilder::from(kGolden);
+  b.config.set("max_position_embeddings", 20);
+  b.write(path("short"));
+  const std::string text = warnings(replaced(mock_recipe("out", 3, 100), kGolden, path("short")));
+  EXPECT_TRUE(contains(text,
+                       "dataset: the longest sample has 24 tokens, beyond the model's "
+                       "max_position_embeddings 20"))
+      << text;
+}
+
+// recipes.md 7.6 and user_reports 32: the state's precision and what gets no gradient are said.
+TEST_F(TrainerSettings, TheOptimizersStateAndWhatIsNotTrainedAreLogged) {
+  testing::internal::CaptureStdout();
+  const std::string failed = refusal(mock_recipe("out", 3, 100));
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(failed, "ran");
+  EXPECT_TRUE(contains(text, "optimizer: AdamW, lr 0.001 cosine")) << text;
+  EXPECT_TRUE(contains(text, "exact fp32 master")) << text;
+  EXPECT_TRUE(contains(text, "not trained: ")) << text;
+  EXPECT_TRUE(contains(text, "self_attn.indexer.wk.weight (")) << text;
+}
+
+// user_reports 32: weight decay leaves what has no gradient alone.
+TEST_F(TrainerSettings, WeightDecayLeavesTheIndexerAlone) {
+  ASSERT_EQ(train(replaced(golden_recipe("out"), "weight_decay: 0.01", "weight_decay: 0.1")), 0);
+  const CheckpointBuilder before = CheckpointBuilder::from(kGolden);
+  const CheckpointBuilder after = CheckpointBuilder::from(path("out/LATEST/model/consolidated"));
+  int indexers = 0;
+  for (const auto& [name, t] : before.tensors) {
+    if (name.find(".indexer.") == std::string::npos) continue;
+    EXPECT_EQ(after.tensors.at(name), t) << name;
+    ++indexers;
+  }
+  EXPECT_GT(indexers, 4);
+}
+
+// recipes.md 1.7: without the correction the first step of Adam is smaller.
+TEST_F(TrainerSettings, BiasCorrectionChangesTheSteps) {
+  const auto loss_after = [&](const char* word) {
+    const std::string target = "transformer_engine.pytorch.optimizers.FusedAdam, bias_correction: ";
+    EXPECT_EQ(train(replaced(golden_recipe(word), "torch.optim.AdamW", target + word)), 0);
+    return log(word).back().find("loss")->as_double();
+  };
+  EXPECT_GT(std::abs(loss_after("true") / loss_after("false") - 1), 1e-4);
 }
 
 // user_reports.md 43.

@@ -157,6 +157,7 @@ TEST(TrainingLoop, BatchWithoutLabelsLeavesTheWeightsAndLogsNoLoss) {
 }
 
 // recipes.md section 5, 12: the same packs in other micro-batches give the same step.
+// user_reports.md 28, as far as one rank goes.
 TEST(TrainingLoop, AccumulationDoesNotChangeTheStep) {
   const std::vector<data::Pack> packs{pack(9, 1), pack(4, 2), pack(12, 3, false), pack(6, 4)};
   const Outcome one = run(packs, 4, 4), four = run(packs, 4, 1), two = run(packs, 4, 2);

@@ -1,7 +1,7 @@
 // What users report of packing, the loss's normalisation and the optimizer (user_reports.md 2b), as
 // far as one rank can show it and no other test does: 21 in glm_moe_dsa_test.cpp, 23 and 25 in
-// packed_dataset_test.cpp, 24 in indexer_test.cpp, 27 and 29 in training_loop_test.cpp, 32 in
-// trainer_test.cpp.
+// packed_dataset_test.cpp, 24 in dsa_indexer_test.cpp, 27 to 29 in training_loop_test.cpp, 32 in
+// trainer_settings_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
