@@ -32,7 +32,8 @@ std::string missing_weights(const train::Recipe& recipe) {
   if (recipe.model.from_config) return "";
   try {
     models::HfCheckpoint::open(
-        local_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision));
+        local_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision))
+        .keep_companions();
     return "";
   } catch (const MachineError&) {
     throw;

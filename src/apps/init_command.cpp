@@ -1,3 +1,5 @@
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 
@@ -9,6 +11,32 @@
 #include "train/schema_scalar.h"
 
 namespace glmtune::apps {
+
+namespace {
+
+std::atomic<int> g_stop{0};
+
+extern "C" void note_signal(int number) {
+  g_stop = number;
+}
+
+// A signal ends the writing with its half-made folder removed; a second one ends at once.
+void stop_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+}
+
+models::InitReport write_checkpoint(const std::string& config, const InitCommand& command,
+                                    models::InitOptions options) {
+  stop_on_signals();
+  options.stop = &g_stop;
+  return models::write_random_checkpoint(config, command.out, options);
+}
+
+}  // namespace
 
 int run(const InitCommand& command) {
   models::InitOptions options;
@@ -22,8 +50,13 @@ int run(const InitCommand& command) {
   std::filesystem::path config = command.config;
   std::error_code error;
   if (std::filesystem::is_directory(config, error)) config /= "config.json";
-  const models::InitReport report =
-      models::write_random_checkpoint(config.string(), command.out, options);
+  models::InitReport report;
+  try {
+    report = write_checkpoint(config.string(), command, options);
+  } catch (const models::InitInterrupted&) {
+    std::cerr << "glmtune: stopped by a signal; nothing is left of " << command.out << "\n";
+    return exit_status(ExitCode::kPreempted);
+  }
   std::cout << command.out << ": " << report.parameters << " parameters in " << report.tensors
             << " tensors, " << name_of(report.dtype) << ", " << report.bytes << " bytes in "
             << report.weight_files.size() << " file(s)\n";

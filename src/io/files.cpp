@@ -51,6 +51,12 @@ void sync_fd(int fd, const std::string& path) {
 
 }  // namespace
 
+bool is_users_error(int error) {
+  constexpr std::array kUsers{EACCES, EPERM,  EROFS,        ENOENT, ENOTDIR,
+                              EISDIR, EEXIST, ENAMETOOLONG, ELOOP,  ENOTEMPTY};
+  return std::find(kUsers.begin(), kUsers.end(), error) != kUsers.end();
+}
+
 void fail_errno(const std::string& path, std::string_view doing, int error) {
   const std::string message = cat(path, ": ", doing, " failed: ", std::strerror(error));
   switch (error) {
@@ -66,21 +72,28 @@ void fail_errno(const std::string& path, std::string_view doing, int error) {
     case ENOENT:
     case ENOTDIR:
     case EISDIR:
+    case ENAMETOOLONG:
       fail(message);
+    case ELOOP:
+      fail(cat(message, "; the link leads back to itself"));
+    case EMFILE:
+    case ENFILE:
+      fail_machine(cat(message, "; raise the limit of open files (ulimit -n)"));
     default:
       fail_machine(message);
   }
 }
 
 ReadFile::ReadFile(const std::string& path)
-    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (fd_ < 0) fail_errno(path, "opening for reading", errno);
   struct stat info {};
-  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
-    const int error = S_ISDIR(info.st_mode) ? EISDIR : errno;
+  const int error = ::fstat(fd_, &info) == 0 ? 0 : errno;
+  if (error != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
-    if (error == 0) fail(cat(path, ": is not a regular file"));
-    fail_errno(path, "opening for reading", error);
+    if (error != 0) fail_errno(path, "opening for reading", error);
+    fail(cat(path,
+             S_ISDIR(info.st_mode) ? ": is a folder; expected a file" : ": is not a regular file"));
   }
   size_ = static_cast<std::uint64_t>(info.st_size);
 }
@@ -167,8 +180,7 @@ namespace {
 
 // Calls f(bytes, count) for a file's contents, piece by piece.
 template <class F>
-void for_each_piece(const std::string& path, F&& f) {
-  const ReadFile in(path);
+void for_each_piece(const ReadFile& in, F&& f) {
   std::vector<char> piece(std::min<std::uint64_t>(in.size(), std::uint64_t{4} << 20U));
   for (std::uint64_t at = 0; at < in.size(); at += piece.size()) {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), in.size() - at));
@@ -179,15 +191,20 @@ void for_each_piece(const std::string& path, F&& f) {
 
 }  // namespace
 
-void copy_file(const std::string& from, const std::string& to) {
+void copy_file(const ReadFile& from, const std::string& to) {
   AtomicFile out(to);
   for_each_piece(from, [&](const char* bytes, std::size_t n) { out.append(bytes, n); });
   out.commit();
 }
 
+void copy_file(const std::string& from, const std::string& to) {
+  copy_file(ReadFile(from), to);
+}
+
 std::uint32_t file_checksum(const std::string& path) {
   std::uint32_t sum = 0;
-  for_each_piece(path, [&](const char* bytes, std::size_t n) { sum = crc32c(bytes, n, sum); });
+  for_each_piece(ReadFile(path),
+                 [&](const char* bytes, std::size_t n) { sum = crc32c(bytes, n, sum); });
   return sum;
 }
 

@@ -11,7 +11,10 @@ namespace glmtune::io {
 // Throws the error that the failed system call `doing` on `path` stands for.
 [[noreturn]] void fail_errno(const std::string& path, std::string_view doing, int error);
 
-// An open file for reading at any offset.
+// Whether such an error is about a path or its permissions: all others are the machine's.
+bool is_users_error(int error);
+
+// An open regular file for reading at any offset.
 class ReadFile {
  public:
   explicit ReadFile(const std::string& path);
@@ -55,7 +58,8 @@ class AtomicFile {
 
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);  // atomic
-void copy_file(const std::string& from, const std::string& to);    // atomic, bytes only
+void copy_file(const ReadFile& from, const std::string& to);       // atomic, bytes only
+void copy_file(const std::string& from, const std::string& to);
 
 std::uint32_t file_checksum(const std::string& path);  // crc32c of its bytes
 

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <unordered_set>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "io/json.h"
 #include "io/utf8.h"
 
@@ -285,12 +284,7 @@ Value parse_json(std::string_view text, std::string_view where) {
 }
 
 Value read_json_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(cat(path, ": cannot be opened for reading (missing, or no permission)"));
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) fail_machine(cat(path, ": reading failed"));
-  return parse_json(std::move(text).str(), path);
+  return parse_json(read_file(path), path);
 }
 
 }  // namespace glmtune::io

@@ -119,7 +119,8 @@ CheckpointFiles CheckpointFiles::open(const std::string& folder, Problems& probl
   const fs::path root(folder);
   if (fs::exists(root / kIndex)) {
     const std::string path = (root / kIndex).string();
-    c.index = io::read_json_file(path);
+    c.index_text = io::read_file(path);
+    c.index = io::parse_json(c.index_text, path);
     c.names = shards_of(*c.index, path);
   } else if (fs::exists(root / kSingle)) {
     c.names = {kSingle};

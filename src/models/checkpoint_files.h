@@ -34,6 +34,7 @@ struct CheckpointFiles {
   std::vector<std::string> names;          // of the weight files, sorted
   std::vector<io::SafetensorsFile> files;  // in the same order, those that could be opened
   std::optional<io::Value> index;          // of a sharded checkpoint
+  std::string index_text;                  // the same as it stands in its file
   std::unordered_map<std::string, StoredTensor> tensors;
 
   // Opens every file and checks index against headers. A folder without weights is an Error; all

@@ -85,7 +85,8 @@ HfCheckpoint HfCheckpoint::open(const std::string& folder) {
   const std::string config_path = (fs::path(folder) / "config.json").string();
   if (!fs::exists(config_path)) fail(cat(folder, ": holds no config.json"));
   HfCheckpoint c;
-  c.config_ = read_glm_config(config_path);
+  c.config_text_ = io::read_file(config_path);
+  c.config_ = parse_glm_config(io::parse_json(c.config_text_, config_path), config_path);
   Problems problems;
   auto files = std::make_shared<CheckpointFiles>(CheckpointFiles::open(folder, problems));
   // With files missing, the list of their tensors would only bury the cause.
@@ -99,6 +100,10 @@ HfCheckpoint HfCheckpoint::open(const std::string& folder) {
   c.own_dtype_ = most_common_dtype(*files, c.config_);
   c.files_ = std::move(files);
   return c;
+}
+
+void HfCheckpoint::keep_companions() {
+  companions_ = std::make_shared<const Companions>(Companions::read(folder()));
 }
 
 void HfCheckpoint::load_one(nn::Parameter& parameter, void* stream,

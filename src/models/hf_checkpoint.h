@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/checkpoint_files.h"
+#include "models/folder_files.h"
 #include "nn/parameter.h"
 
 namespace glmtune::models {
@@ -40,6 +41,9 @@ class HfCheckpoint {
   // Reads config.json and every header; no weights. What does not fit is one Error that lists the
   // first problems and their count.
   static HfCheckpoint open(const std::string& folder);
+  // Reads the tokenizer and whatever else save() copies, so that it writes the files of now; Error
+  // for one that cannot be read. Without this call save() reads them itself.
+  void keep_companions();
 
   const std::string& folder() const { return files_->folder; }
   const GlmConfig& config() const { return config_; }
@@ -59,17 +63,19 @@ class HfCheckpoint {
                 const std::function<void(std::uint64_t)>& loaded = {}) const;
 
   // Writes a folder with the source's tensor names, shapes, dtypes and sharding. A tensor whose
-  // values did not change, and MTP layers, keep the source's bytes; other files are copied byte for
-  // byte. Every file and the folder are fsynced, then the folder is opened and checked again.
-  // `folder` is made when absent; it must not be the source.
+  // values did not change, and MTP layers, keep the source's bytes; config, index and companions
+  // are those that were read. Every file and the folder are fsynced, then the folder is opened and
+  // checked again. `folder` is made when absent; it must not be the source.
   SaveReport save(const std::string& folder, std::span<nn::Parameter* const> parameters,
                   const SaveOptions& options = {}) const;
 
  private:
   HfCheckpoint() = default;
 
+  std::string config_text_;  // of config.json
   GlmConfig config_;
   std::shared_ptr<const CheckpointFiles> files_;
+  std::shared_ptr<const Companions> companions_;
   bool has_mtp_ = false;
   bool quantized_ = false;
   DType own_dtype_ = DType::kF32;

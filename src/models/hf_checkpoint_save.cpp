@@ -214,18 +214,17 @@ void write_index(const CheckpointFiles& files, const std::string& folder, const 
   }
   const std::string path = (fs::path(folder) / kName).string();
   if (index == *files.index) {
-    io::copy_file((fs::path(files.folder) / kName).string(), path);
+    io::write_file(path, files.index_text);
     return;
   }
   io::write_file(path, io::to_json(index, {.indent = 2}) + "\n");
   report.changes.push_back(cat(kName, ": total_size is ", report.bytes, " now"));
 }
 
-void write_config(const HfCheckpoint& source, const std::string& folder, const SaveOptions& options,
-                  SaveReport& report) {
-  const std::string from = (fs::path(source.folder()) / "config.json").string();
+void write_config(const HfCheckpoint& source, const std::string& source_text,
+                  const std::string& folder, const SaveOptions& options, SaveReport& report) {
   const std::string to = (fs::path(folder) / "config.json").string();
-  io::Value config = io::read_json_file(from);
+  io::Value config = io::parse_json(source_text, "config.json");
   const std::size_t changes = report.changes.size();
   if (const io::Value* q = config.find("quantization_config"); q != nullptr && !q->is_null()) {
     config.erase("quantization_config");
@@ -249,7 +248,7 @@ void write_config(const HfCheckpoint& source, const std::string& folder, const S
     }
   }
   if (report.changes.size() == changes) {
-    io::copy_file(from, to);
+    io::write_file(to, source_text);
   } else {
     io::write_file(to, io::to_json(config, {.indent = 2}) + "\n");
   }
@@ -264,7 +263,8 @@ SaveReport HfCheckpoint::save(const std::string& folder, std::span<nn::Parameter
     fail(cat("saving as ", name_of(*options.dtype), " is not supported"));
   }
   make_folder(folder);
-  if (fs::equivalent(folder, this->folder())) {
+  std::error_code gone;
+  if (fs::equivalent(folder, this->folder(), gone)) {
     fail(cat(folder, ": is the source checkpoint itself; write to another folder"));
   }
   SaveReport report;
@@ -281,8 +281,9 @@ SaveReport HfCheckpoint::save(const std::string& folder, std::span<nn::Parameter
     report.changes.push_back(cat(saver.converted(), " tensors are stored in another dtype"));
   }
   write_index(*files_, folder, saver, report);
-  write_config(*this, folder, options, report);
-  report.copied_files = copy_companions(this->folder(), folder);
+  write_config(*this, config_text_, folder, options, report);
+  report.copied_files =
+      (companions_ ? *companions_ : Companions::read(this->folder())).write(folder);
   io::sync_folder(folder);
 
   const HfCheckpoint written = open(folder);  // what was written is complete and consistent

@@ -68,7 +68,8 @@ void stored_values(const TensorSpec& spec, double initializer_range, std::uint64
 // Appends tensors to a file: a chunk is written while the next one is drawn.
 class TensorWriter {
  public:
-  explicit TensorWriter(io::SafetensorsWriter& file) : file_(file) {}
+  TensorWriter(io::SafetensorsWriter& file, const std::atomic<int>* stop)
+      : file_(file), stop_(stop) {}
   TensorWriter(const TensorWriter&) = delete;
   TensorWriter& operator=(const TensorWriter&) = delete;
   ~TensorWriter() {
@@ -78,6 +79,7 @@ class TensorWriter {
   void write(const TensorSpec& spec, double initializer_range, std::uint64_t seed, DType dtype) {
     const std::int64_t count = spec.count();
     for (std::int64_t first = 0; first < count; first += kChunk) {
+      if (stop_ != nullptr && stop_->load() != 0) throw InitInterrupted("stopped by a signal");
       const std::int64_t n = std::min(kChunk, count - first);
       const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
       std::vector<std::byte>& buffer = buffers_[chunks_++ % 2];
@@ -94,6 +96,7 @@ class TensorWriter {
 
  private:
   io::SafetensorsWriter& file_;
+  const std::atomic<int>* stop_;
   std::array<std::vector<std::byte>, 2> buffers_;
   std::size_t chunks_ = 0;
   std::future<void> written_;
@@ -120,7 +123,7 @@ void write_weights(const GlmConfig& config, const std::string& folder, const Ini
     }
     report.tensors += static_cast<std::int64_t>(infos.size());
     io::SafetensorsWriter writer((fs::path(folder) / name).string(), std::move(infos));
-    TensorWriter tensors(writer);
+    TensorWriter tensors(writer, options.stop);
     for (const TensorSpec* spec : shards[i].specs)
       tensors.write(*spec, config.initializer_range, options.seed, dtype_for(*spec, report.dtype));
     tensors.finish();
@@ -203,7 +206,7 @@ InitReport write_random_checkpoint(const std::string& config_json, const std::st
     write_weights(config, staging, options, report);
     write_config(config_json, staging, report.dtype, dtype_changed);
     const std::string beside = fs::absolute(config_json).parent_path().string();
-    report.copied_files = copy_companions(beside, staging);
+    report.copied_files = Companions::read(beside).write(staging);
     io::sync_folder(staging);
     io::rename_folder(staging, target);
   } catch (...) {

@@ -1,12 +1,14 @@
 #pragma once
 // Randomly initialised checkpoints, for tests, demos and benchmarks. Every value depends on the
 // seed, the tensor's name and its position only: never on threads, shards or other tensors.
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "models/glm_config.h"
 #include "nn/parameter.h"
 #include "tensor/context.h"
@@ -30,6 +32,12 @@ struct InitOptions {
   std::uint64_t seed = 0;
   std::optional<DType> dtype = {};  // none: the config's, float32 where it names none
   std::uint64_t shard_bytes = 5'000'000'000;
+  const std::atomic<int>* stop = nullptr;  // looked at while weights are written; not 0: stop
+};
+
+// The flag of InitOptions was set; nothing is left of the folder.
+struct InitInterrupted : Error {
+  using Error::Error;
 };
 
 struct InitReport {

@@ -1,10 +1,9 @@
 #include "text/chat_template.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/cat.h"
+#include "io/files.h"
 #include "text/template_evaluator.h"
 #include "text/template_lexer.h"
 
@@ -28,14 +27,6 @@ constexpr std::size_t kMaxSource = std::size_t(4) << 20U;
   throw TemplateError(cat(where, ":", line, ": ", kind, ": ", what, at), kind, line, message_index);
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) fail(cat(path.string(), ": cannot be read"));
-  return std::move(text).str();
-}
-
 }  // namespace
 
 ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
@@ -57,7 +48,7 @@ ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
 ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::filesystem::path path(folder);
   const std::filesystem::path file = path / "chat_template.jinja";
-  if (std::filesystem::exists(file)) return parse(read_text(file), file.string());
+  if (std::filesystem::exists(file)) return parse(io::read_file(file.string()), file.string());
   const std::filesystem::path config = path / "tokenizer_config.json";
   if (std::filesystem::exists(config)) {
     const io::Value value = io::read_json_file(config.string());

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "io/json.h"
 #include "text/byte_level.h"
 #include "text/merge_loader.h"
@@ -30,8 +29,9 @@ class Loader {
   void read_tokenizer(const simdjson::padded_string& padded) {
     size_ = padded.size();
     od::parser parser;
+    od::document document;
     try {
-      od::document document = parser.iterate(padded);
+      document = parser.iterate(padded);
       od::object root = document.get_object();
       // In the order files have them, so that nothing is skipped twice.
       read_added_tokens(small(root, "added_tokens"));
@@ -45,7 +45,13 @@ class Loader {
       }
       read_model(model);
     } catch (const simdjson::simdjson_error& e) {
-      bad(cat("is not valid JSON (", e.what(), ")"));
+      const char* at = nullptr;
+      std::string where;
+      if (document.is_alive() && document.current_location().get(at) == simdjson::SUCCESS)
+        where = cat(" near byte ", at - padded.data());
+      bad(cat(e.error() == simdjson::INCORRECT_TYPE ? "a value is of another type than expected"
+                                                    : "is not valid JSON",
+              where, " (", e.what(), ")"));
     }
     finish();
   }
@@ -230,7 +236,12 @@ class Loader {
     std::string bytes;
     for (auto member : vocabulary) {
       const std::string_view token = member.unescaped_key().value();
-      const std::int64_t id = member.value().get_int64().value();
+      od::value value = member.value();
+      std::int64_t id = 0;
+      if (const auto error = value.get_int64().get(id); error == simdjson::INCORRECT_TYPE)
+        bad(cat("model.vocab: token \"", token, "\" has an id that is no whole number"));
+      else if (error != simdjson::SUCCESS)
+        throw simdjson::simdjson_error(error);
       if (!valid_id(id)) bad(cat("token \"", token, "\" has id ", id));
       const auto id32 = static_cast<std::int32_t>(id);
       if (impl_->added_by_id.count(id32) > 0) continue;
@@ -310,18 +321,6 @@ class Loader {
   std::size_t size_ = 0;  // of the file: what tables are made for
 };
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(cat(path.string(), ": cannot be read"));
-  std::string text;
-  in.seekg(0, std::ios::end);
-  text.resize(static_cast<std::size_t>(std::max<std::streamoff>(0, in.tellg())));
-  in.seekg(0);
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in) fail(cat(path.string(), ": cannot be read"));
-  return text;
-}
-
 }  // namespace
 
 Tokenizer Tokenizer::parse(std::string_view tokenizer_json, std::string_view config_json,
@@ -339,13 +338,13 @@ Tokenizer Tokenizer::load(const std::string& folder) {
     fail(cat(folder, ": no tokenizer.json; expected the tokenizer files of the checkpoint there"));
   }
   Loader loader(file);
-  simdjson::padded_string json;
-  if (simdjson::padded_string::load(file).get(json) != simdjson::SUCCESS) {
-    fail(cat(file, ": cannot be read"));
-  }
+  const io::ReadFile source(file);
+  simdjson::padded_string json(source.size());
+  source.read(0, json.data(), json.size());
   loader.read_tokenizer(json);
   const std::filesystem::path config = path / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) loader.read_config(read_file(config), config.string());
+  if (std::filesystem::exists(config))
+    loader.read_config(io::read_file(config.string()), config.string());
   return Tokenizer(loader.take());
 }
 

@@ -54,6 +54,8 @@ RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
   model.commit = found.commit;
   if (!model.commit.empty()) log_info(cat("model: ", name, " at commit ", model.commit));
   model.checkpoint.emplace(models::HfCheckpoint::open(model.folder));
+  // What is saved is the tokenizer that the run trains with, whatever becomes of the folder.
+  if (recipe.checkpoint.enabled) model.checkpoint->keep_companions();
   const models::HfCheckpoint& checkpoint = *model.checkpoint;
   model.config = checkpoint.config();
   if (model.config.num_nextn_predict_layers > 0 && !checkpoint.has_mtp())

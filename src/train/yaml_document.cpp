@@ -4,15 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <unordered_map>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "io/utf8.h"
 
 namespace glmtune::train {
@@ -273,7 +271,8 @@ std::string YamlNode::describe() const {
 
 YamlNode parse_yaml(const std::string& text, const std::string& file) {
   if (const auto line = line_of_bad_utf8(text))
-    fail(cat(file, ":", *line, ": not UTF-8 text; a recipe is a YAML text file in UTF-8"));
+    fail(cat(file, ":", *line,
+             ": not UTF-8 text, or a zero byte; a recipe is a YAML text file in UTF-8"));
   YamlNode root = parse_one(text, file);
   if (root.is_scalar() && root.text.empty())
     fail(cat(file,
@@ -284,22 +283,19 @@ YamlNode parse_yaml(const std::string& text, const std::string& file) {
   return root;
 }
 
+namespace fs = std::filesystem;
+
 std::string read_text_file(const std::string& path) {
   std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) fail(path + ": no such file; expected a recipe (YAML)");
-  if (std::filesystem::is_directory(status))
-    fail(path + ": is a folder; expected a recipe (YAML file)");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(cat(path, ": cannot be opened: ", std::strerror(errno)));
-  std::string text;
-  char block[1 << 16];
-  while (in.read(block, sizeof block) || in.gcount() > 0) {
-    text.append(block, static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMaxFileBytes)
-      fail(cat(path, ": larger than ", kMaxFileBytes >> 20, " MiB; that is no recipe"));
-  }
-  if (in.bad()) fail_machine(cat(path, ": reading failed: ", std::strerror(errno)));
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    fail(path + ": no such file; expected a recipe (YAML)");
+  if (fs::is_directory(status)) fail(path + ": is a folder; expected a recipe (YAML file)");
+  const io::ReadFile file(path);
+  if (file.size() > kMaxFileBytes)
+    fail(cat(path, ": larger than ", kMaxFileBytes >> 20, " MiB; that is no recipe"));
+  std::string text(file.size(), '\0');
+  file.read(0, text.data(), text.size());
   return text;
 }
 

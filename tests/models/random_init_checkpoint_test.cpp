@@ -36,6 +36,15 @@ TEST(RandomInit, ValuesDependOnSeedNameAndPositionOnly) {
   EXPECT_NE(all, values("b", 1, 0, 1001));
 }
 
+TEST(RandomInit, AStopLeavesNothing) {
+  const TempFolder folder;
+  const std::atomic<int> stop{15};
+  InitOptions options;
+  options.stop = &stop;
+  EXPECT_THROW(write_random_checkpoint(kConfig, folder / "out", options), InitInterrupted);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
 TEST(RandomInit, WritesACheckpointThatOpensAndLoads) {
   const TempFolder folder;
   fs::create_directory(folder / "in");

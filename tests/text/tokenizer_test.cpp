@@ -32,6 +32,19 @@ std::string message_of(const io::Value& v) {
   return "no error";
 }
 
+TEST(Tokenizer, AValueOfAnotherTypeIsNamedByTokenOrPlace) {
+  io::Value v = SmallTokenizer().value();
+  v.find("model")->find("vocab")->set("q!q", 5.5);
+  EXPECT_NE(message_of(v).find("token \"q!q\" has an id that is no whole number"),
+            std::string::npos)
+      << message_of(v);
+  v = SmallTokenizer().value();
+  v.find("model")->find("merges")->as_array()[2] = io::Value(5);
+  EXPECT_NE(message_of(v).find("a value is of another type than expected near byte "),
+            std::string::npos)
+      << message_of(v);
+}
+
 TEST(Tokenizer, MergesByRankAndTakesWholeWords) {
   SmallTokenizer small;
   const Tokenizer t = small.build();
