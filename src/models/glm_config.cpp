@@ -15,6 +15,7 @@ constexpr std::int64_t kMaxSize = std::int64_t{1}
                                   << 20;  // of a width: keeps products of three in range
 constexpr std::int64_t kMaxCount = std::int64_t{1}
                                    << 31;  // of tokens: vocabulary, positions, top-k
+constexpr double kMostInitializerRange = 100;
 
 // Typed access to the members of one JSON object; messages read "FILE: key `a.b`: expected ...".
 class Reader {
@@ -114,7 +115,9 @@ void check_architecture(const Reader& r, const Value& config, std::string_view w
   }
   const std::string type = r.text_or("model_type", "");
   std::string names;
-  if (const Value* list = r.find("architectures"); list != nullptr && list->is_array()) {
+  if (const Value* list = r.find("architectures"); list != nullptr) {
+    if (!list->is_array())
+      r.error("architectures", cat("expected a list, found ", Reader::shown(*list)));
     for (const Value& v : list->as_array()) {
       if (v.is_string()) names += (names.empty() ? "" : ", ") + v.as_string();
     }
@@ -275,8 +278,10 @@ std::optional<Fp8Blocks> quantization(const Reader& r, std::string_view where) {
   const Value& blocks = q.require("weight_block_size");
   if (!blocks.is_array() || blocks.size() != 2 || !blocks.as_array()[0].is_int() ||
       !blocks.as_array()[1].is_int() || blocks.as_array()[0].as_int() < 1 ||
-      blocks.as_array()[1].as_int() < 1) {
-    q.error("weight_block_size", "expected two positive integers, as in [128, 128]");
+      blocks.as_array()[1].as_int() < 1 || blocks.as_array()[0].as_int() > kMaxSize ||
+      blocks.as_array()[1].as_int() > kMaxSize) {
+    q.error("weight_block_size",
+            cat("expected two integers from 1 to ", kMaxSize, ", as in [128, 128]"));
   }
   return Fp8Blocks{blocks.as_array()[0].as_int(), blocks.as_array()[1].as_int()};
 }
@@ -387,6 +392,9 @@ GlmConfig parse_glm_config(const Value& config, std::string_view where) {
   c.tie_word_embeddings = r.flag_or("tie_word_embeddings", false);
   c.rms_norm_eps = r.positive("rms_norm_eps");
   c.initializer_range = r.number_or("initializer_range", 0.02);
+  if (!(c.initializer_range >= 0 && c.initializer_range <= kMostInitializerRange))
+    r.error("initializer_range", cat("expected a number from 0 to ", kMostInitializerRange,
+                                     ", found ", c.initializer_range));
 
   c.num_attention_heads = r.size("num_attention_heads");
   c.q_lora_rank = r.size("q_lora_rank");

@@ -171,6 +171,13 @@ TEST(GlmConfig, WrongValuesNameTheKey) {
   EXPECT_TRUE(names(message_with("qk_head_dim", 192), "qk_head_dim"));
   EXPECT_TRUE(names(message_with("num_key_value_heads", 8), "num_key_value_heads"));
   EXPECT_TRUE(names(message_with("n_group", 3), "n_group"));
+  EXPECT_TRUE(names(message_with("architectures", 5), "architectures"));
+  EXPECT_TRUE(names(message_with("initializer_range", 1e308), "initializer_range"));
+  EXPECT_TRUE(names(message_with("initializer_range", -1), "initializer_range"));
+  EXPECT_TRUE(names(message_with("quantization_config", io::parse_json(R"({"quant_method": "fp8",
+                                                    "weight_block_size": [1099511627776, 128]})",
+                                                                       "q")),
+                    "quantization_config.weight_block_size"));
   EXPECT_TRUE(names(message_with("num_experts_per_tok", 300), "num_experts_per_tok"));
   EXPECT_TRUE(names(message_with("index_head_dim", 32), "index_head_dim"));
   EXPECT_TRUE(names(message_with("q_lora_rank", io::Value()), "q_lora_rank"));
