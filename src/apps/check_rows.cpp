@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Plain files are mapped, the others unpacked into memory: beyond these sizes that takes longer
-// than a check should.
+// Plain files are looked through for lines, the others unpacked into memory: beyond these sizes
+// that takes longer than a check should.
 constexpr std::uintmax_t kMostPlainBytes = std::uintmax_t{4} << 30;
 constexpr std::uintmax_t kMostPackedBytes = std::uintmax_t{256} << 20;
 

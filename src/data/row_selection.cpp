@@ -9,6 +9,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "io/files.h"
 #include "io/row_files.h"
 
 namespace glmtune::data {
@@ -145,10 +146,15 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
   std::vector<std::string> files;   // all
   std::vector<std::string> chosen;  // of the split
   std::vector<std::string> rest;    // of no split
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file() || !io::is_row_file(entry.path().filename().string())) continue;
-    const std::string name = entry.path().lexically_relative(folder).generic_string();
-    files.push_back(entry.path().string());
+  std::error_code error;
+  fs::path last = folder;  // looked at: what cannot be entered is this, or the folder itself
+  for (fs::recursive_directory_iterator at(folder, error);
+       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    last = at->path();
+    std::error_code unknown;
+    if (!io::is_row_file(last.filename().string()) || !at->is_regular_file(unknown)) continue;
+    const std::string name = last.lexically_relative(folder).generic_string();
+    files.push_back(last.string());
     const bool other =
         names_split(name, "train") || names_split(name, "validation") || names_split(name, "test");
     if (names_split(name, split)) {
@@ -157,6 +163,7 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
       rest.push_back(files.back());
     }
   }
+  if (error) io::fail_errno(last.string(), "listing the folder", error.value());
   if (files.empty()) {
     fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
   }

@@ -13,6 +13,35 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBlank = " \t\r\n";
 
+// Hands out what follows `at`, block by block, until `take` returns false.
+template <class Take>
+void for_each_block(const FileBytes& file, std::uint64_t at, Take&& take) {
+  constexpr std::uint64_t kBlock = std::uint64_t{4} << 20U;
+  std::string buffer;
+  for (; at < file.size(); at += kBlock) {
+    const auto bytes = static_cast<std::size_t>(std::min(kBlock, file.size() - at));
+    if (!take(file.read(at, bytes, buffer))) return;
+  }
+}
+
+// Behind a byte order mark.
+std::uint64_t begin_of_text(const FileBytes& file) {
+  std::string buffer;
+  const auto bytes = std::min<std::uint64_t>(kByteOrderMark.size(), file.size());
+  return file.read(0, bytes, buffer) == kByteOrderMark ? kByteOrderMark.size() : 0;
+}
+
+// The first one that is not blank; 0 where all are.
+char first_character(const FileBytes& file, std::uint64_t start) {
+  char found = 0;
+  for_each_block(file, start, [&](std::string_view text) {
+    const std::size_t at = text.find_first_not_of(kBlank);
+    if (at != std::string_view::npos) found = text[at];
+    return at == std::string_view::npos;
+  });
+  return found;
+}
+
 // A row is one line, so the parser's own "line 1" would only mislead.
 io::Value parse_line(std::string_view line, const std::string& where) {
   try {
@@ -37,15 +66,13 @@ Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection)
     file.bytes = std::make_unique<FileBytes>(path);
     file.path = std::move(path);
     const auto index = static_cast<std::int32_t>(files_.size());
-    std::string_view text = file.bytes->text();
-    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    const std::size_t first = text.find_first_not_of(kBlank);
-    file.array = first != std::string_view::npos && text[first] == '[';
+    const std::uint64_t start = begin_of_text(*file.bytes);
+    file.array = first_character(*file.bytes, start) == '[';
     files_.push_back(std::move(file));
     if (files_.back().array) {
-      index_array(index, text);
+      index_array(index, start);
     } else {
-      index_lines(index, text);
+      index_lines(index, start);
     }
   }
   if (selection.shuffle_seed) {
@@ -66,26 +93,38 @@ Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection)
   }
 }
 
-void Rows::index_lines(std::int32_t file, std::string_view text) {
-  const char* const start = files_[static_cast<std::size_t>(file)].bytes->text().data();
-  std::int64_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.find_first_not_of(kBlank) == std::string_view::npos) continue;
-    if (static_cast<std::int64_t>(line.size()) > kMaxLineBytes) {
-      fail(cat(files_[static_cast<std::size_t>(file)].path, ":", number, ": a line of ",
-               line.size(), " bytes; at most ", kMaxLineBytes, " are read"));
+void Rows::index_lines(std::int32_t file, std::uint64_t start) {
+  Span line{.file = file, .number = 1, .offset = static_cast<std::int64_t>(start), .bytes = 0};
+  bool blank = true;
+  const auto end_line = [&] {
+    if (line.bytes > kMaxLineBytes)
+      fail(cat(files_[static_cast<std::size_t>(file)].path, ":", line.number, ": a line of ",
+               line.bytes, " bytes; at most ", kMaxLineBytes, " are read"));
+    if (!blank) all_.push_back(line);
+  };
+  for_each_block(*files_[static_cast<std::size_t>(file)].bytes, start, [&](std::string_view text) {
+    while (!text.empty()) {
+      const std::size_t end = text.find('\n');
+      const std::string_view piece = text.substr(0, end);
+      line.bytes += static_cast<std::int64_t>(piece.size());
+      blank = blank && piece.find_first_not_of(kBlank) == std::string_view::npos;
+      if (end == std::string_view::npos) return true;
+      end_line();
+      line.offset += line.bytes + 1;
+      line.bytes = 0;
+      ++line.number;
+      blank = true;
+      text.remove_prefix(end + 1);
     }
-    all_.push_back({file, number, line.data() - start, static_cast<std::int64_t>(line.size())});
-  }
+    return true;
+  });
+  end_line();
 }
 
-void Rows::index_array(std::int32_t file, std::string_view text) {
+void Rows::index_array(std::int32_t file, std::uint64_t start) {
   File& f = files_[static_cast<std::size_t>(file)];
-  f.elements = io::parse_json(text, f.path);
+  std::string buffer;
+  f.elements = io::parse_json(f.bytes->read(start, f.bytes->size() - start, buffer), f.path);
   for (std::size_t i = 0; i < f.elements.size(); ++i) {
     all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
   }
@@ -100,17 +139,22 @@ std::string Rows::where(std::int64_t i) const {
 io::Value Rows::row(std::int64_t i) const {
   const Span& s = span(i);
   const File& f = files_[static_cast<std::size_t>(s.file)];
+  std::string buffer;
   io::Value value = f.array ? f.elements.as_array()[static_cast<std::size_t>(s.number - 1)]
-                            : parse_line(f.bytes->text().substr(static_cast<std::size_t>(s.offset),
-                                                                static_cast<std::size_t>(s.bytes)),
-                                         where(i));
+                            : parse_line(bytes_of(s, buffer), where(i));
   if (!value.is_object()) {
     fail(cat(where(i), ": a row must be an object, found ", value.kind_name()));
   }
   return value;
 }
 
+std::string_view Rows::bytes_of(const Span& s, std::string& buffer) const {
+  return files_[static_cast<std::size_t>(s.file)].bytes->read(
+      static_cast<std::uint64_t>(s.offset), static_cast<std::size_t>(s.bytes), buffer);
+}
+
 void Rows::add_to(ContentHash& hash) const {
+  std::string buffer;
   for (std::int64_t i = 0; i < size(); ++i) {
     const Span& s = span(i);
     const File& f = files_[static_cast<std::size_t>(s.file)];
@@ -118,8 +162,7 @@ void Rows::add_to(ContentHash& hash) const {
     if (f.array) {
       hash.add(io::to_json(f.elements.as_array()[static_cast<std::size_t>(s.number - 1)]));
     } else {
-      hash.add(f.bytes->text().substr(static_cast<std::size_t>(s.offset),
-                                      static_cast<std::size_t>(s.bytes)));
+      hash.add(bytes_of(s, buffer));
     }
   }
 }

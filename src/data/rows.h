@@ -1,10 +1,11 @@
 #pragma once
 // Rows: the JSON objects of one or several files, shuffled and sliced as a recipe asks, parsed one
 // at a time. Files are JSON Lines (one object a line, blank lines skipped, line numbers physical)
-// or one JSON array, either also packed with gzip or zstd; or Parquet. Plain files stay mapped and
-// only line positions are kept; the others are unpacked into memory.
+// or one JSON array, either also packed with gzip or zstd; or Parquet. Of plain
+// files only line positions are kept; the others are unpacked into memory.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "data/hash.h"
 #include "data/settings.h"
+#include "io/files.h"
 #include "io/json.h"
 
 namespace glmtune::data {
@@ -21,20 +23,20 @@ inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
 // Three quarters of this machine's memory: what packed files may take of it.
 std::uint64_t most_unpacked_bytes();
 
-// A file's bytes: mapped, or unpacked into memory (Error beyond `most` bytes).
+// A file's bytes: read where they are wanted from a plain file, or unpacked into memory (Error
+// beyond `most` bytes).
 class FileBytes {
  public:
   explicit FileBytes(const std::string& path, std::uint64_t most = most_unpacked_bytes());
-  ~FileBytes();
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
-  std::string_view text() const { return text_; }
+
+  std::uint64_t size() const { return file_ ? file_->size() : unpacked_.size(); }
+  // Bytes [offset, offset + bytes), in `buffer` or in memory as long as this object and `buffer`
+  // are. MachineError where the file has become shorter. Safe from several threads.
+  std::string_view read(std::uint64_t offset, std::size_t bytes, std::string& buffer) const;
 
  private:
-  void* mapped_ = nullptr;
-  std::size_t mapped_bytes_ = 0;
+  std::optional<io::ReadFile> file_;  // none when unpacked
   std::string unpacked_;
-  std::string_view text_;
 };
 
 // [begin, end) of `rows` rows for a split with an optional slice: "train", "train[:100]",
@@ -81,8 +83,9 @@ class Rows {
     std::unique_ptr<FileBytes> bytes;
     io::Value elements;  // array files, parsed whole
   };
-  void index_lines(std::int32_t file, std::string_view text);
-  void index_array(std::int32_t file, std::string_view text);
+  void index_lines(std::int32_t file, std::uint64_t start);
+  void index_array(std::int32_t file, std::uint64_t start);
+  std::string_view bytes_of(const Span& span, std::string& buffer) const;
   const Span& span(std::int64_t i) const {
     return all_[static_cast<std::size_t>(selected_[static_cast<std::size_t>(i)])];
   }

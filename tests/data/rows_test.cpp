@@ -1,6 +1,7 @@
 #include "data/rows.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdlib>
@@ -108,6 +109,57 @@ TEST_F(RowsTest, ATruncatedGzipFileIsAnError) {
   EXPECT_NE(error_of(path, 0).find("damaged gzip"), std::string::npos) << error_of(path, 0);
 }
 
+TEST_F(RowsTest, MembersOfAGzipFileFollowEachOtherAndNothingElseDoes) {
+  const std::string path = (folder_ / "c.jsonl.gz").string();
+  for (const char* mode : {"wb", "ab"}) {
+    gzFile gz = gzopen(path.c_str(), mode);
+    for (int i = 0; i < 300'000; ++i) gzputs(gz, "{\"v\": 1}\n");
+    gzclose(gz);
+  }
+  EXPECT_EQ(Rows({path}, {}).size(), 600'000);
+  std::ofstream(path, std::ios::binary | std::ios::app) << std::string(512, '\0');
+  EXPECT_EQ(Rows({path}, {}).size(), 600'000);
+  std::ofstream(path, std::ios::binary | std::ios::app) << "garbage";
+  EXPECT_NE(error_of(path, 0).find("what follows the packed data"), std::string::npos)
+      << error_of(path, 0);
+}
+
+TEST_F(RowsTest, LinesAreFoundWhereverAReadEnds) {
+  std::string text;
+  for (int i = 0; i < 700; ++i)
+    text += "{\"v\": " + std::to_string(i) + ", \"t\": \"" + std::string(19'993, 'x') + "\"}\r\n\n";
+  text += "{\"v\": 700}";
+  const Rows rows({file(text)}, {});
+  const std::vector<std::int64_t> found = values(rows);
+  ASSERT_EQ(found.size(), 701U);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], static_cast<std::int64_t>(i));
+  EXPECT_EQ(rows.where(700), (folder_ / "a.jsonl").string() + ":1401");
+}
+
+// Of mapped memory this would be the end of the process; as a bad row it might be left out.
+TEST_F(RowsTest, AFileThatIsCutWhileItIsReadIsAMachineError) {
+  const std::string path = file(numbered(100));
+  const Rows rows({path}, {});
+  fs::resize_file(path, 10);
+  EXPECT_EQ(rows.row(0).find("v")->as_int(), 0);
+  try {
+    (void)rows.row(99);
+    ADD_FAILURE();
+  } catch (const MachineError& e) {
+    const std::string message = e.what();
+    EXPECT_NE(message.find("has changed while it was read"), std::string::npos) << message;
+  }
+}
+
+TEST_F(RowsTest, AFolderThatCannotBeListedIsNamed) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may list every folder";
+  file(numbered(1), "data/sub/a.jsonl");
+  fs::permissions(folder_ / "data/sub", fs::perms::none);
+  const std::string error = error_of(folder_.string(), 0);
+  fs::permissions(folder_ / "data/sub", fs::perms::owner_all);
+  EXPECT_NE(error.find("data/sub: listing the folder failed"), std::string::npos) << error;
+}
+
 TEST_F(RowsTest, AFolderIsItsFilesInOrderOfTheSplit) {
   file(numbered(1), "data/train-1.jsonl");
   file(numbered(2), "data/train-0.jsonl");
@@ -142,7 +194,7 @@ TEST_F(RowsTest, APackedFileThatUnpacksToMoreThanTheMemoryIsRefused) {
   const std::string blanks(1 << 20, ' ');
   for (int i = 0; i < 4; ++i) gzwrite(gz, blanks.data(), 1 << 20);
   gzclose(gz);
-  EXPECT_EQ(FileBytes(path, 4 << 20).text().size(), std::size_t{4} << 20);
+  EXPECT_EQ(FileBytes(path, 4 << 20).size(), std::size_t{4} << 20);
   try {
     FileBytes(path, (4 << 20) - 1);
     FAIL();
