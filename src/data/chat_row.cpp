@@ -36,6 +36,8 @@ class Reader {
     if (!list.is_array()) error(cat(name, ": expected a list, found ", list.kind_name()));
     if (list.size() == 0) error(cat(name, ": is empty"));
     if (const Value* system = row.find("system"); share_gpt && system != nullptr) {
+      if (!system->is_string() && !system->is_null())
+        error(cat("system: expected text, found ", system->kind_name()));
       if (system->is_string() && system->size() > 0) {
         Value first{Value::Object{}};
         first.set("role", "system");
@@ -258,6 +260,8 @@ class Reader {
         error(cat(name, "[", i, "]: a tool's result without an earlier tool call"));
       }
       const Value* id = m.find("tool_call_id");
+      if (id != nullptr && !id->is_string() && !id->is_null())
+        error(cat(name, "[", i, "].tool_call_id: expected text, found ", id->kind_name()));
       if (id != nullptr && id->is_string() && !nameless && ids.count(id->as_string()) == 0) {
         error(cat(name, "[", i, "].tool_call_id: \"", id->as_string().substr(0, 60),
                   "\" is not the id of an earlier tool call"));

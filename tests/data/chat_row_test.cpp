@@ -46,6 +46,22 @@ TEST(ChatRow, RolesAreChecked) {
   expect_error(R"({"messages": [{"role": 3, "content": "a"}]})", "messages[0].role: expected text");
 }
 
+TEST(ChatRow, AShareGptSystemTextIsText) {
+  const std::string turns =
+      R"("conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})";
+  expect_error(R"({"system": ["Be short."], )" + turns, "system: expected text, found array");
+  EXPECT_EQ(read(R"({"system": null, )" + turns).messages.size(), 2U);
+  EXPECT_EQ(read(R"({"system": "Be short.", )" + turns).messages.size(), 3U);
+}
+
+TEST(ChatRow, TheIdOfAToolsResultIsText) {
+  const char* row = R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "tool_calls": [{"id": "5", "type": "function",
+       "function": {"name": "f", "arguments": {}}}]},
+      {"role": "tool", "tool_call_id": 5, "content": "x"}]})";
+  expect_error(row, "messages[2].tool_call_id: expected text, found integer");
+}
+
 TEST(ChatRow, WrongShapesAreNamedByPath) {
   expect_error(R"({"messages": []})", "messages: is empty");
   expect_error(R"({"messages": {}})", "messages: expected a list, found object");
