@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build git libdnnl-dev libyaml-cpp-dev libsimdjson-dev libfmt-dev
           libspdlog-dev libcli11-dev libcurl4-openssl-dev zlib1g-dev libzstd-dev libsnappy-dev
-          libgtest-dev librapidcheck-dev)
+          libre2-dev libgtest-dev librapidcheck-dev)
 
 missing=()
 for p in "${packages[@]}"; do

@@ -1,15 +1,16 @@
 #include "train/optimizer.h"
 
 #include <cmath>
-#include <regex>
 
 #include "base/cat.h"
+#include "base/error.h"
+#include "train/name_pattern.h"
 
 namespace glmtune::train {
 namespace {
 
 struct Group {
-  std::regex pattern;
+  NamePattern pattern;
   double lr_mult, wd_mult;
   bool used = false;
 };
@@ -18,10 +19,9 @@ std::vector<Group> compile(const std::vector<ParamGroupOverride>& overrides) {
   std::vector<Group> groups;
   for (const ParamGroupOverride& o : overrides) {
     try {
-      groups.push_back({std::regex(o.pattern), o.lr_mult, o.wd_mult});
-    } catch (const std::regex_error& e) {
-      fail(cat("optimizer.param_group_overrides: pattern '", o.pattern,
-               "' is not a regular expression: ", e.what()));
+      groups.push_back({NamePattern(o.pattern), o.lr_mult, o.wd_mult});
+    } catch (const Error& e) {
+      fail(cat("optimizer.param_group_overrides: pattern '", o.pattern, "': ", e.what()));
     }
   }
   return groups;
@@ -69,7 +69,7 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
         p.value, is_bf16 && low_precision_state ? settings.exp_avg_sq_dtype : wide(p.value.dtype));
     if (is_bf16 && !low_precision_state) item.remainder = place(p.value, DType::kU16);
     for (Group& g : groups)
-      if (std::regex_search(p.name, g.pattern)) {
+      if (g.pattern.found_in(p.name)) {
         item.lr_mult = g.lr_mult;
         item.wd_mult = g.wd_mult;
         g.used = true;

@@ -1,9 +1,8 @@
 #include "train/recipe_build.h"
 
-#include <regex>
-
 #include "base/cat.h"
 #include "base/error.h"
+#include "train/name_pattern.h"
 #include "train/recipe_cross_checks.h"
 #include "train/recipe_data.h"
 #include "train/recipe_reader.h"
@@ -128,9 +127,9 @@ OptimizerSettings optimizer(const RecipeReader& reader) {
     const auto pattern = reader.text(at + "pattern");
     if (!pattern) return out;
     try {
-      static_cast<void>(std::regex(*pattern));
-    } catch (const std::regex_error& e) {
-      reader.reject(at + "pattern", cat("not a regular expression: ", e.what()));
+      const NamePattern compiles(*pattern);
+    } catch (const Error& e) {
+      reader.reject(at + "pattern", e.what());
     }
     out.overrides.push_back({.pattern = *pattern,
                              .lr_mult = *reader.number(at + "lr_mult"),

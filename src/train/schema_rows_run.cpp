@@ -52,7 +52,7 @@ constexpr KeyRow kRows[] = {
 {"optimizer(Adam|AdamW).capturable", kBool, "null", "", kNoCounterpart, "A speed option of torch."},
 {"optimizer(Adam|AdamW).differentiable", kBool, "null", "", kNoCounterpart, "An option of torch's autograd."},
 {"optimizer.param_group_overrides", kSections, "", "", kRuns, "Other rates for some parameters; the first entry whose pattern is found in a parameter's name applies."},
-{"optimizer.param_group_overrides[].pattern", kString, "required", "", kRuns, "Regular expression, searched in the name."},
+{"optimizer.param_group_overrides[].pattern", kString, "required", "", kRuns, "Regular expression, searched in the name as Python's re.search does; without look-around and back references."},
 {"optimizer.param_group_overrides[].lr_mult", kNumber, "1", ">=0", kRuns, "Factor on the learning rate."},
 {"optimizer.param_group_overrides[].wd_mult", kNumber, "1", ">=0", kRuns, "Factor on the weight decay."},
 
