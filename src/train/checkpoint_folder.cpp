@@ -97,8 +97,10 @@ std::string usable_in_part(const std::string& folder, const std::string& damage)
 }
 
 [[noreturn]] void fail_create(const std::string& path, const std::error_code& ec) {
-  fail(cat("checkpoint.checkpoint_dir: cannot create ", path, ": ", ec.message(),
-           "; choose a folder that can be written"));
+  const std::string text = cat("checkpoint.checkpoint_dir: cannot create ", path, ": ",
+                               ec.message(), "; choose a folder that can be written");
+  if (!io::is_users_error(ec.value())) fail_machine(text);
+  fail(text);
 }
 
 }  // namespace
@@ -181,6 +183,17 @@ std::vector<StepFolder> CheckpointFolder::occupied() const {
       found.push_back(*folder);
   }
   return by_step(std::move(found));
+}
+
+std::string CheckpointFolder::damage(const StepFolder& folder) {
+  std::error_code ec;
+  const fs::directory_iterator listed(folder.path, ec);
+  if (ec) return cat("it cannot be read (", ec.message(), ")");
+  const fs::path path = folder.path;
+  const bool whole = fs::exists(path / kManifestName, ec);
+  if (ec) return cat("it cannot be read (", ec.message(), ")");
+  if (whole || !fs::exists(path / "state.json", ec)) return "";
+  return cat("it is a damaged checkpoint, its ", kManifestName, " is missing");
 }
 
 std::vector<StepFolder> CheckpointFolder::published() const {

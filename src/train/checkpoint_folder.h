@@ -41,6 +41,9 @@ class CheckpointFolder {
   std::vector<StepFolder> occupied() const;
   // Published folders, by step.
   std::vector<StepFolder> published() const;
+  // Why a folder of occupied() cannot be gone on from: it cannot be looked into, or is a checkpoint
+  // without its manifest. Empty for one that can, and for what is no checkpoint.
+  static std::string damage(const StepFolder& folder);
   // What a link names, when it names a published folder.
   std::optional<StepFolder> pointed_at(const std::string& link) const;
   void point(const std::string& link, const StepFolder& folder) const;

@@ -11,6 +11,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "train/log_rewind.h"
 
 namespace glmtune::train {
@@ -108,6 +109,8 @@ std::string console_line(const ValidationMetrics& m) {
 MetricsLog::MetricsLog(std::string folder, std::int64_t first_step) : folder_(std::move(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
+  if (error && !io::is_users_error(error.value()))
+    io::fail_errno(folder_, "creating", error.value());
   if (error)
     fail(cat("checkpoint.checkpoint_dir: ", folder_, ": the folder cannot be made: ",
              error.message(), "; choose a folder that can be written"));

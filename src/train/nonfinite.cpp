@@ -4,16 +4,26 @@
 
 namespace glmtune::train {
 
+std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer) {
+  std::string first;
+  engine.model().visit_parameters([&](nn::Parameter& p) {
+    if (first.empty() && p.value.defined() && !optimizer.all_finite(engine.context(), p.value))
+      first = p.name;
+  });
+  return first;
+}
+
 std::string first_nonfinite(Engine& engine, Optimizer& optimizer,
                             std::span<const nn::RowLayout> rows) {
   Context& ctx = engine.context();
-  std::string parameter, gradient;
+  std::string gradient;
   engine.model().visit_parameters([&](nn::Parameter& p) {
-    const auto bad = [&](const Tensor& t) { return t.defined() && !optimizer.all_finite(ctx, t); };
-    if (parameter.empty() && bad(p.value)) parameter = p.name;
-    if (gradient.empty() && bad(p.grad)) gradient = p.name;
+    if (gradient.empty() && p.grad.defined() && !optimizer.all_finite(ctx, p.grad))
+      gradient = p.name;
   });
-  if (!parameter.empty()) return "the parameter " + parameter + " is not finite itself";
+  if (const std::string parameter = first_nonfinite_parameter(engine, optimizer);
+      !parameter.empty())
+    return "the parameter " + parameter + " is not finite itself";
   std::int64_t layer = -1;
   models::Probe probe;
   probe.hidden = [&](std::int64_t n, Tensor x) {

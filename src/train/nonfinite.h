@@ -3,10 +3,19 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
 
 namespace glmtune::train {
+
+// A step that was applied has left weights that are not finite: nothing of it is saved.
+struct NonFiniteWeights : Error {
+  using Error::Error;
+};
+
+// The name of the first parameter that is not finite; empty when all are. Waits for the device.
+std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer);
 
 // The first of: a parameter that is not finite itself, the layer whose output is not in another
 // forward pass over `rows`, a gradient in memory. In words; waits for the device.

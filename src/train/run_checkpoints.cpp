@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "train/disk_space.h"
 #include "train/log.h"
 #include "train/memory_estimate.h"
+#include "train/nonfinite.h"
 #include "train/progress.h"
 #include "train/resume.h"
 #include "train/run_description.h"
@@ -49,6 +51,30 @@ bool has_validation_loss(const std::string& folder, const std::string& validatio
     return false;
   }
 }
+
+// Why a Hugging Face folder could not be written. What was trained is saved without it first.
+class ExportFailure {
+ public:
+  explicit ExportFailure(const std::exception& e)
+      : why_(e.what()),
+        is_users_(dynamic_cast<const Error*>(&e) != nullptr &&
+                  dynamic_cast<const MachineError*>(&e) == nullptr) {}
+
+  [[noreturn]] void raise(const std::string& checkpoint) const {
+    const std::string text =
+        cat("the Hugging Face folder could not be written: ", why_, "\n", checkpoint,
+            " holds the training state, but no Hugging Face folder. The same command goes on from ",
+            "there; to write the folder of this step once the cause is gone:\n  glmtune ",
+            checkpoint, "/config.yaml --checkpoint.restore_from ", checkpoint,
+            " --checkpoint.checkpoint_dir OTHER --step_scheduler.max_steps 0");
+    if (is_users_) fail(text);
+    fail_machine(text);
+  }
+
+ private:
+  std::string why_;
+  bool is_users_;
+};
 
 // Notes in `position` the validation loss that decides, when it is the lowest so far.
 bool is_lowest(const std::vector<ValidationResult>& validation, const std::string& best_metric_key,
@@ -91,6 +117,10 @@ void RunCheckpoints::find() {
   for (const std::string& path : folder_.remove_leftovers())
     log_info(cat("removed what an interrupted run left: ", path));
   candidates_ = own(folder_.candidates(recipe_.checkpoint.restore_from));
+  const std::int64_t newest = candidates_.empty() ? -1 : candidates_.front().step;
+  for (const StepFolder& f : folder_.occupied())
+    if (const std::string damage = CheckpointFolder::damage(f); f.step > newest && !damage.empty())
+      log_warning(cat(f.path, " is left out: ", damage));
 }
 
 void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
@@ -165,10 +195,16 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
   if (!recipe_.checkpoint.enabled) return;
   for (const StepFolder& f : folder_.occupied())
     if (f.step >= at_.next_step && f.step < scheduler.total_steps() &&
-        scheduler.saves_checkpoint(f.step) && scheduler.epoch_of(f.step) == f.epoch)
+        scheduler.saves_checkpoint(f.step) && scheduler.epoch_of(f.step) == f.epoch) {
+      if (const std::string damage = CheckpointFolder::damage(f); !damage.empty())
+        fail(cat(f.path, ": ", damage, ", and this run, which would go on from step ",
+                 at_.next_step, ", would save step ", f.step,
+                 " there; mend it, move it elsewhere, ",
+                 "or name another checkpoint.checkpoint_dir"));
       fail(cat(f.path, " exists, and this run would save step ", f.step, " there; name another ",
                "checkpoint.checkpoint_dir (checkpoint.restore_from may name a checkpoint outside ",
-               "of it), or remove it"));
+               "of it), or move it elsewhere"));
+    }
 }
 
 bool RunCheckpoints::exports(bool is_last) const {
@@ -185,21 +221,50 @@ models::SaveReport RunCheckpoints::export_model(Engine& engine, const std::strin
                                   .progress = byte_progress("Saving the model", terminal_)});
 }
 
+// Weights that a step has spoilt never replace good ones.
+void RunCheckpoints::check_finite(Engine& engine, Optimizer& optimizer) const {
+  const std::string first = first_nonfinite_parameter(engine, optimizer);
+  if (first.empty()) return;
+  const auto kept = folder_.pointed_at("LATEST");
+  throw NonFiniteWeights(
+      cat("the weights are not finite after step ", at_.next_step - 1, ", first ", first,
+          "; no checkpoint is written", kept ? cat(", ", kept->path, " stays the newest") : "",
+          "; a smaller optimizer.lr (", recipe_.optimizer.lr, "), an optimizer.eps (",
+          recipe_.optimizer.eps, ") above 0 or a smaller max_grad_norm may help"));
+}
+
 void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epoch,
                           const StepResult& step, const std::vector<ValidationResult>& validation,
                           bool is_last) {
+  if (!recipe_.checkpoint.enabled) return;
+  check_finite(engine, optimizer);
+  write(engine, optimizer, epoch, step, validation, is_last);
+}
+
+void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t epoch,
+                           const StepResult& step, const std::vector<ValidationResult>& validation,
+                           bool is_last) {
   const CheckpointSettings& settings = recipe_.checkpoint;
-  if (!settings.enabled) return;
   TrainingPosition position = at_;
   const bool lowest = is_lowest(validation, settings.best_metric_key, position);
   const bool consolidated = exports(is_last);
   models::SaveReport report;
+  std::optional<ExportFailure> failure;
   const StepFolder saved = folder_.save(
       epoch, std::max<std::int64_t>(0, position.next_step - 1),
       [&](const std::string& folder) {
         io::write_file(folder + "/config.yaml", recipe_.yaml);
         io::write_file(cat(folder, "/", kLosses), losses_json(step, validation));
-        if (consolidated) report = export_model(engine, cat(folder, "/", kExport));
+        if (consolidated) {
+          try {
+            report = export_model(engine, cat(folder, "/", kExport));
+          } catch (const std::exception& e) {
+            failure = ExportFailure(e);
+            report = {};
+            std::error_code gone;
+            fs::remove_all(cat(folder, "/model"), gone);
+          }
+        }
         Checksums sums =
             save_state(folder, position, engine.model(), optimizer, engine.context().stream,
                        byte_progress("Saving the training state", terminal_));
@@ -212,6 +277,7 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
   at_.lowest_val_loss = position.lowest_val_loss;
   if (lowest) folder_.point("LOWEST_VAL", saved);
   log_info(cat("checkpoint: ", saved.path));
+  if (failure) failure->raise(saved.path);
   for (const std::string& change : report.changes) log_info(cat("export: ", change));
   if (consolidated)
     log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
@@ -224,7 +290,7 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
 }
 
 void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {
-  save(engine, optimizer, resumed_epoch_, {}, {}, true);
+  if (recipe_.checkpoint.enabled) write(engine, optimizer, resumed_epoch_, {}, {}, true);
 }
 
 void RunCheckpoints::log_lowest_validation_loss() const {

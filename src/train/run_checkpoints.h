@@ -39,7 +39,9 @@ class RunCheckpoints {
   TrainingPosition& position() { return at_; }
 
   // Writes a checkpoint, points LATEST (and LOWEST_VAL) at it and removes those that
-  // max_recent_checkpoints leaves out. is_last: nothing follows.
+  // max_recent_checkpoints leaves out. is_last: nothing follows. Weights that are not finite throw
+  // NonFiniteWeights before anything is written; where the Hugging Face folder fails, the training
+  // state is published without it before the Error.
   void save(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
             const std::vector<ValidationResult>& validation, bool is_last);
   // The same of a run without steps: what was loaded is written again.
@@ -51,6 +53,9 @@ class RunCheckpoints {
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
   void take_lowest_validation_loss(const StepFolder& from, const TrainingPosition& saved);
   bool exports(bool is_last) const;
+  void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
+             const std::vector<ValidationResult>& validation, bool is_last);
+  void check_finite(Engine& engine, Optimizer& optimizer) const;
   models::SaveReport export_model(Engine& engine, const std::string& folder) const;
 
   const Recipe& recipe_;

@@ -9,6 +9,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 #include "train/log.h"
 #include "train/metrics_log.h"
 
@@ -28,6 +29,8 @@ std::string prepared(const std::string& folder) {
   if (fs::exists(folder, error) && !fs::is_directory(folder, error))
     refuse(folder, "is a file; expected a folder, or a name that is free");
   fs::create_directories(folder, error);
+  if (error && !io::is_users_error(error.value()))
+    io::fail_errno(folder, "creating", error.value());
   if (error)
     refuse(folder,
            cat("the folder cannot be made: ", error.message(), "; name one that can be written"));

@@ -15,6 +15,7 @@
 #include "train/flops.h"
 #include "train/log.h"
 #include "train/metrics_log.h"
+#include "train/nonfinite.h"
 #include "train/pass_options.h"
 #include "train/progress.h"
 #include "train/run_checkpoints.h"
@@ -176,7 +177,12 @@ Device choose_device(std::string* why) {
 }
 
 int run_training(const Recipe& recipe, const TrainOptions& options) {
-  return exit_status(Run(recipe, options).execute());
+  try {
+    return exit_status(Run(recipe, options).execute());
+  } catch (const NonFiniteWeights& e) {
+    log_warning(e.what());
+    return exit_status(ExitCode::kNonFinite);
+  }
 }
 
 }  // namespace glmtune::train
