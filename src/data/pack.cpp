@@ -37,7 +37,9 @@ void check_pack(const Pack& pack, std::int64_t vocab_size, const std::string& wh
     }
   }
   for (std::size_t t = 0; t < pack.ids.size(); ++t) {
-    if (pack.ids[t] < 0 || pack.ids[t] >= vocab_size) {
+    if (pack.ids[t] < 0)
+      fail(cat(where, ": token ", t, " has id ", pack.ids[t], "; expected 0 or more"));
+    if (pack.ids[t] >= vocab_size) {
       fail(cat(where, ": token ", t, " has id ", pack.ids[t], ", but the model's vocabulary has ",
                vocab_size, " ids; is this the model's own tokenizer?"));
     }

@@ -30,13 +30,18 @@ void Reference::read(const std::string& name, std::int64_t first, std::int64_t n
   file_.read_elements(file_.at(name), first, n, out, DType::kF64);
 }
 
-Reference::Choices Reference::choices(const std::string& name) const {
+Reference::Choices Reference::choices(const std::string& name, std::int64_t limit) const {
   const io::TensorInfo& info = file_.at(name);
   if (info.shape.size() < 2 || info.shape.back() < 1 ||
       info.count() != tokens() * info.shape.back())
     fail(cat(file_.path(), ": ", name, " is ", info.shape_string(), "; expected [T, K] with the ",
              tokens(), " tokens of input_ids"));
-  return {.values = data::read_integers(file_, name), .width = info.shape.back()};
+  Choices out{.values = data::read_integers(file_, name), .width = info.shape.back()};
+  for (std::size_t i = 0; i < out.values.size(); ++i)
+    if (out.values[i] >= limit)
+      fail(cat(file_.path(), ": ", name, " has ", out.values[i], " for token ",
+               static_cast<std::int64_t>(i) / out.width, "; expected numbers below ", limit));
+  return out;
 }
 
 std::optional<double> Reference::loss() const {

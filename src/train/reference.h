@@ -30,12 +30,13 @@ class Reference {
   // A part of them, `first` and `n` in elements, of a tensor that has() is true for.
   void read(const std::string& name, std::int64_t first, std::int64_t n, double* out) const;
   std::optional<double> loss() const;
-  // Rows of integers, [T, K] or [B, S, K]: the keys or experts chosen for each token.
+  // Rows of integers, [T, K] or [B, S, K]: the keys or experts chosen for each token, each below
+  // `limit`; a negative one stands for nothing.
   struct Choices {
     std::vector<std::int32_t> values;
     std::int64_t width = 0;
   };
-  Choices choices(const std::string& name) const;
+  Choices choices(const std::string& name, std::int64_t limit) const;
   // Names that begin with `prefix`, without it.
   std::vector<std::string> names(const std::string& prefix) const;
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/cat.h"
+#include "base/error.h"
 #include "base/exit_code.h"
 #include "models/glm_moe_dsa.h"
 #include "models/hf_checkpoint.h"
@@ -128,7 +129,8 @@ class Verifier {
         }
       }
     }
-    report_.selections.push_back(compare_choices(name, rows, reference_.choices(name)));
+    report_.selections.push_back(
+        compare_choices(name, rows, reference_.choices(name, reference_.tokens())));
   }
 
   void experts(std::int64_t n, Tensor ids) {
@@ -142,7 +144,15 @@ class Verifier {
       rows.push_back(
           {t, [=](std::int32_t v) { return std::find(list, list + width, v) != list + width; }});
     }
-    report_.experts.push_back(compare_choices(name, rows, reference_.choices(name)));
+    report_.experts.push_back(
+        compare_choices(name, rows, reference_.choices(name, expert_count())));
+  }
+
+  std::int64_t expert_count() {
+    std::int64_t count = 0;
+    engine_.model().visit_routers(
+        [&](std::int64_t, nn::Router& r) { count = r.e_score_correction_bias.value.count(); });
+    return count;
   }
 
   void loss(double got) {
@@ -206,6 +216,8 @@ int run_verify(const VerifyOptions& options) {
     std::fputs(text.c_str(), stdout);
     ok = ok && report.ok();
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    fail_machine("standard output could not be written; what is there is not complete");
   // The likeliest cause, and one that looks like a wrong model.
   if (!ok && options.latent_norm_eps == VerifyOptions().latent_norm_eps)
     std::fputs(

@@ -156,6 +156,36 @@ TEST(Verify, OverlapOfChoicesIsReportedPerLayer) {
   EXPECT_NE(report.text().find("selection.0"), std::string::npos);
 }
 
+TEST(Verify, NumbersThatCannotBeAreErrorsThatNameThem) {
+  const std::string folder = folder_of({"indexshare", true});
+  const auto message = [&](std::vector<std::int32_t> ids, std::int32_t choice, const char* name) {
+    const TempFolder temp;
+    const std::string path = temp / "r.safetensors";
+    io::SafetensorsWriter writer(path, {{.name = "input_ids", .dtype = DType::kI32, .shape = {3}},
+                                        {.name = name, .dtype = DType::kI32, .shape = {3, 2}}});
+    writer.append(ids.data(), ids.size() * sizeof ids[0]);
+    const std::vector<std::int32_t> choices(6, choice);
+    writer.append(choices.data(), choices.size() * sizeof choices[0]);
+    writer.finish();
+    try {
+      verify({.model = folder, .references = {path}});
+      return std::string();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  std::int64_t sparse = 0;
+  while (!models::read_glm_config(folder + "/config.json").is_sparse(sparse)) ++sparse;
+  const std::string experts = cat("experts.", sparse);
+  EXPECT_NE(message({1, 2, -1}, 0, experts.c_str()).find("token 2 has id -1; expected 0 or more"),
+            std::string::npos)
+      << message({1, 2, -1}, 0, experts.c_str());
+  EXPECT_NE(
+      message({1, 2, 3}, 99, experts.c_str()).find(" has 99 for token 0; expected numbers below"),
+      std::string::npos)
+      << message({1, 2, 3}, 99, experts.c_str());
+}
+
 TEST(Verify, SeveralReferencesGiveOneReportEach) {
   const std::string folder = folder_of({"packed", true}), file = folder + "/golden.safetensors";
   VerifyOptions options{.model = folder, .references = {file, file}};
