@@ -30,6 +30,13 @@ void check_data(const Recipe& recipe, const RecipeReader& reader) {
              ": glmtune.PretokenizedDataset repeats without end; set step_scheduler.max_steps"));
 }
 
+void check_checkpoint(const Recipe& recipe, const RecipeReader& reader) {
+  if (!recipe.checkpoint.enabled && !recipe.checkpoint.restore_from.empty())
+    reader.reject("checkpoint.restore_from",
+                  "checkpoint.enabled is false, and such a run reads no checkpoint either; set it "
+                  "to true, or remove restore_from");
+}
+
 void check_peft(const RecipeReader& reader) {
   const auto given = [&](const char* key) {
     const io::Value* value = reader.value(key);
@@ -96,6 +103,7 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
                   "it needs the section distributed.pipeline ({} takes its defaults)");
   check_steps(recipe, reader);
   check_data(recipe, reader);
+  check_checkpoint(recipe, reader);
   check_peft(reader);
   note_ignored(recipe, reader, checked, file);
   note_numerics(recipe, reader, checked);

@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/utf8.h"
 #include "train/recipe_build.h"
 #include "train/recipe_overrides.h"
 #include "train/schema_scalar.h"
@@ -47,6 +48,21 @@ void settle_dataset(YamlNode& root, std::vector<std::string>& warnings) {
   root.members.emplace_back("dataset", std::move(moved));
 }
 
+// Arguments and variables of the environment are bytes; paths of the system end at a zero. What is
+// saved with a checkpoint is text.
+void check_text(const YamlNode& node) {
+  if (node.is_scalar()) {
+    if (!io::is_utf8(node.text))
+      fail(cat(io::replace_invalid_utf8(node.where),
+               ": not UTF-8 text: ", io::replace_invalid_utf8(node.text)));
+    if (node.text.find('\0') != std::string::npos)
+      fail(cat(node.where, ": ", node.text.substr(0, node.text.find('\0')),
+               "\\0: a zero byte, which no name may have"));
+  }
+  for (const YamlNode& item : node.items) check_text(item);
+  for (const YamlNode::Member& member : node.members) check_text(member.second);
+}
+
 void flatten(const std::string& path, const io::Value& value,
              std::vector<std::pair<std::string, io::Value>>& out) {
   if (!value.is_object() || value.as_object().empty()) {
@@ -75,6 +91,7 @@ RecipeFile parse_recipe(const std::string& text, const std::string& file,
   apply_overrides(root, parsed);
   for (YamlNode::Member& member : root.members)
     if (member.first != "ci") interpolate(member.second, environment);
+  check_text(root);
   std::vector<std::string> warnings;
   settle_wandb(root);
   settle_dataset(root, warnings);

@@ -18,24 +18,6 @@ bool digits(std::string_view s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// [-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?
-bool is_number(std::string_view s) {
-  if (!s.empty() && (s.front() == '-' || s.front() == '+')) s.remove_prefix(1);
-  const std::size_t e = s.find_first_of("eE");
-  if (e != std::string_view::npos) {
-    std::string_view exponent = s.substr(e + 1);
-    if (!exponent.empty() && (exponent.front() == '-' || exponent.front() == '+'))
-      exponent.remove_prefix(1);
-    if (!digits(exponent)) return false;
-    s = s.substr(0, e);
-  }
-  const std::size_t point = s.find('.');
-  if (point == std::string_view::npos) return digits(s);
-  const std::string_view whole = s.substr(0, point), fraction = s.substr(point + 1);
-  if (whole.empty() && fraction.empty()) return false;
-  return (whole.empty() || digits(whole)) && (fraction.empty() || digits(fraction));
-}
-
 std::optional<std::int64_t> based_int(std::string_view s, int base) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value, base);
@@ -53,6 +35,24 @@ io::Value plain_value(const std::string& text) {
 }
 
 }  // namespace
+
+// [-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?
+bool is_number(std::string_view s) {
+  if (!s.empty() && (s.front() == '-' || s.front() == '+')) s.remove_prefix(1);
+  const std::size_t e = s.find_first_of("eE");
+  if (e != std::string_view::npos) {
+    std::string_view exponent = s.substr(e + 1);
+    if (!exponent.empty() && (exponent.front() == '-' || exponent.front() == '+'))
+      exponent.remove_prefix(1);
+    if (!digits(exponent)) return false;
+    s = s.substr(0, e);
+  }
+  const std::size_t point = s.find('.');
+  if (point == std::string_view::npos) return digits(s);
+  const std::string_view whole = s.substr(0, point), fraction = s.substr(point + 1);
+  if (whole.empty() && fraction.empty()) return false;
+  return (whole.empty() || digits(whole)) && (fraction.empty() || digits(fraction));
+}
 
 std::optional<bool> bool_from_text(std::string_view text) {
   if (text == "true" || text == "True" || text == "TRUE") return true;

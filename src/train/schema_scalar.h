@@ -19,6 +19,9 @@ std::optional<std::int64_t> int_from_text(std::string_view text);
 // .inf and -.inf too; .nan is no number.
 std::optional<double> number_from_text(std::string_view text);
 
+// Whether a text spells a number, of any size.
+bool is_number(std::string_view text);
+
 // float32, torch.float32, fp32, bf16, half ... as "float32", "bfloat16", "float64", "float16";
 // empty when it is no type.
 std::string_view dtype_name_from_text(std::string_view text);

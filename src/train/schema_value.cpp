@@ -40,6 +40,13 @@ std::optional<io::Value> number(const KeyRow& row, const YamlNode& node, const s
   } else if (node.is_scalar()) {
     value = number_from_text(node.text);
   }
+  if (node.is_scalar() && !value && is_number(node.text)) {
+    const bool fraction = node.text.find_first_of(".eE") != std::string::npos;
+    if (!whole)
+      expected += " that double precision holds, 4.9e-324 to 1.8e308";
+    else if (!fraction)
+      expected += " of at most 9223372036854775807";
+  }
   const double low = bound == ">=1" ? 1 : 0;
   const bool bounded = !bound.empty();
   if (!value || (std::isinf(*value) && !may_be_inf) || (bounded && *value < low) ||

@@ -70,6 +70,7 @@ TEST(RecipeErrors, WrongTypesAreNamedWithWhatWasExpected) {
       {"--optimizer.param_group_overrides={a: 1}", "expected a list of maps"},
       {"--optimizer.param_group_overrides=[{lr_mult: 2}]", "needs the key pattern"},
       {"--optimizer.param_group_overrides=[{pattern: '['}]", "not a regular expression"},
+      {"--optimizer.param_group_overrides=[{pattern: 'a(?=b)'}]", "look-around"},
       {"--dataset.max_dropped_fraction=2", "share from 0 to 1"},
       {"--dataset.chat_template=/no/such.jinja", "no such file"},
       {"--seed=-1", "expected a whole number, 0 or more"},
@@ -77,6 +78,29 @@ TEST(RecipeErrors, WrongTypesAreNamedWithWhatWasExpected) {
   for (const auto& c : cases)
     EXPECT_TRUE(contains(small_error({c.argument}), c.part)) << c.argument << "\n"
                                                              << small_error({c.argument});
+}
+
+TEST(RecipeErrors, NumbersBeyondWhatIsStoredNameTheLimit) {
+  EXPECT_TRUE(
+      contains(small_error({"--optimizer.lr=1e400"}),
+               "expected a number, 0 or more that double precision holds, 4.9e-324 to 1.8e308"))
+      << small_error({"--optimizer.lr=1e400"});
+  EXPECT_TRUE(
+      contains(small_error({"--seed=18446744073709551616"}), "at most 9223372036854775807"));
+}
+
+TEST(RecipeErrors, ArgumentsAreTextThatAPathMayHave) {
+  EXPECT_TRUE(contains(small_error({"--checkpoint.checkpoint_dir=ck\xff"}), "not UTF-8 text"));
+  EXPECT_TRUE(
+      contains(error_of(std::string(kSmallRecipe) + "checkpoint: {checkpoint_dir: \"ck\\0x\"}\n"),
+               "ck\\0: a zero byte"));
+  EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + '\0'), "or a zero byte"));
+}
+
+TEST(RecipeErrors, ARunWithoutCheckpointsGoesOnFromNone) {
+  EXPECT_TRUE(
+      contains(small_error({"--checkpoint.enabled=false", "--checkpoint.restore_from=LATEST"}),
+               "checkpoint.restore_from is 'LATEST'; checkpoint.enabled is false"));
 }
 
 TEST(RecipeErrors, MissingSectionsAndKeysAreNamed) {
