@@ -1,5 +1,8 @@
 #include "apps/command_line.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "io/files.h"
 #include "train/schema.h"
 #include "train/schema_scalar.h"
 
@@ -58,6 +62,17 @@ CLI::Validator whole_number(std::int64_t most = std::numeric_limits<std::int64_t
                        ", found ", text);
           },
           "1 or more"};
+}
+
+// As a recipe's seed.
+CLI::Validator seed_number() {
+  return {[](std::string& text) {
+            const auto n = train::int_from_text(text);
+            if (n && *n >= 0) return std::string();
+            return cat("expected a whole number, 0 to ", std::numeric_limits<std::int64_t>::max(),
+                       ", found ", text);
+          },
+          "0 or more"};
 }
 
 CLI::Validator positive_number() {
@@ -230,11 +245,13 @@ int init_command(std::span<const std::string> words) {
   InitCommand command;
   app.add_option("CONFIG.json", command.config, "config.json, or a folder with one")->required();
   app.add_option("OUT", command.out, "folder to write; must not exist, or be empty")->required();
-  app.add_option("--seed", command.seed, "default 42");
+  std::int64_t seed = 42;
+  app.add_option("--seed", seed, "default 42")->check(seed_number());
   app.add_option(
       "--dtype", command.dtype,
       "float32, bfloat16, float16 or float64; default: the config's, float32 where it names none");
   parse(app, {words.begin(), words.end()});
+  command.seed = static_cast<std::uint64_t>(seed);
   return run(command);
 }
 
@@ -289,9 +306,7 @@ int report(const char* kind, const std::string& message, ExitCode code) {
   return exit_status(code);
 }
 
-}  // namespace
-
-int run_command_line(std::span<const std::string> words) {
+int status_of(std::span<const std::string> words) {
   try {
     return dispatch(words);
   } catch (const Help& help) {
@@ -305,17 +320,33 @@ int run_command_line(std::span<const std::string> words) {
     return report("machine error: ", "out of memory", ExitCode::kMachineError);
   } catch (const std::filesystem::filesystem_error& e) {
     // What a file system refuses; where the path matters, the caller has said more before.
-    const bool users = e.code() == std::errc::permission_denied ||
-                       e.code() == std::errc::no_such_file_or_directory ||
-                       e.code() == std::errc::not_a_directory ||
-                       e.code() == std::errc::filename_too_long ||
-                       e.code() == std::errc::too_many_symbolic_link_levels;
+    const bool users = io::is_users_error(e.code().value());
     return report(
         users ? "error: " : "machine error: ", cat(e.path1().string(), ": ", e.code().message()),
         users ? ExitCode::kUserError : ExitCode::kMachineError);
   } catch (const std::exception& e) {
     return report("internal error: ", e.what(), ExitCode::kInternalError);
   }
+}
+
+// Whether whoever reads standard output has gone, which a pipe into `head` means to do.
+bool reader_has_gone() {
+  struct pollfd out {};
+  out.fd = STDOUT_FILENO;
+  out.events = POLLOUT;
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
+int run_command_line(std::span<const std::string> words) {
+  const int status = status_of(words);
+  std::cout.flush();
+  if (std::cout || status != exit_status(ExitCode::kOk)) return status;
+  if (reader_has_gone()) return exit_status(ExitCode::kMachineError);
+  return report(
+      "machine error: ", "standard output could not be written; what is there is not complete",
+      ExitCode::kMachineError);
 }
 
 }  // namespace glmtune::apps

@@ -1,11 +1,14 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "apps/command_line.h"
+#include "base/exit_code.h"
 
 namespace {
 
@@ -20,9 +23,28 @@ void wait_without_spinning(char** argv) {
   execv("/proc/self/exe", argv);  // returns only when it failed: then this process goes on as it is
 }
 
+// A file that is opened later must not become standard output, and what is printed be written
+// there.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+// The run time of OpenMP ends a process without a word when it cannot start its threads.
+bool thread_count_is_sane() {
+  constexpr long kMostThreads = 4096;
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || std::strtol(text, nullptr, 10) <= kMostThreads) return true;
+  std::fprintf(stderr, "glmtune: error: OMP_NUM_THREADS is %s; expected a number up to %ld\n", text,
+               kMostThreads);
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
+  if (!thread_count_is_sane()) return glmtune::exit_status(glmtune::ExitCode::kUserError);
   wait_without_spinning(argv);
   // A file beyond the size a shell or a batch system allows is then an error of the write, with a
   // message and the files in order, and not the end of the process.
