@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "io/files.h"
+#include "io/untrusted.h"
 #include "train/schema.h"
 #include "train/schema_scalar.h"
 
@@ -302,7 +303,7 @@ int dispatch(std::span<const std::string> words) {
 
 int report(const char* kind, const std::string& message, ExitCode code) {
   std::cout.flush();
-  std::cerr << "glmtune: " << kind << message << "\n";
+  std::cerr << "glmtune: " << kind << io::printable(message, io::LineEnds::kKeep) << "\n";
   return exit_status(code);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/files.h"
 
 namespace glmtune::io {
 namespace {
@@ -18,9 +19,7 @@ namespace {
 // NFS locks for writing only what is open for writing.
 int open_lock_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
-  if (fd < 0)
-    fail(cat(path, ": cannot be opened for writing: ", std::strerror(errno),
-             "; choose a folder that can be written"));
+  if (fd < 0) fail_errno(path, "opening for writing", errno);
   return fd;
 }
 

@@ -59,6 +59,12 @@ TEST_F(Streams, APipeInPlaceOfAFileIsRefusedAtOnce) {
   EXPECT_TRUE(contains(said_, "leads back to itself")) << said_;
 }
 
+TEST_F(Streams, ControlCharactersInAMessageAreShownNotSent) {
+  io::write_file(temp_ / "r.yaml", "\"\\e[31mred\": 1\n");
+  EXPECT_EQ(status_of(cat("check ", temp_ / "r.yaml")), exit_status(ExitCode::kUserError));
+  EXPECT_TRUE(contains(said_, "unknown key \\x1b[31mred")) << said_;
+}
+
 TEST_F(Streams, MoreThreadsThanCanBeAreRefused) {
   EXPECT_EQ(status_of("docs-recipe", "OMP_NUM_THREADS=100000"), exit_status(ExitCode::kUserError));
   EXPECT_TRUE(contains(said_, "OMP_NUM_THREADS is 100000; expected a number up to 4096")) << said_;
