@@ -24,7 +24,7 @@ TEST(NamePattern, WhatIsNoExpressionSaysWhy) {
   const auto message = [](const char* pattern) {
     return test::message_of([&] { const NamePattern p(pattern); });
   };
-  EXPECT_NE(message("[").find("not a regular expression: missing closing ]"), std::string::npos)
+  EXPECT_NE(message("[").find("not a regular expression: missing ]"), std::string::npos)
       << message("[");
   for (const char* pattern : {"(?=a)", "(?<!a)b", R"((a)\1)"})
     EXPECT_NE(message(pattern).find("look-around and back references"), std::string::npos)
