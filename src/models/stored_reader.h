@@ -12,7 +12,7 @@ class StoredReader {
   StoredReader(const CheckpointFiles& files, const GlmConfig& config, const StoredTensor& tensor);
 
   const io::TensorInfo& info() const { return *tensor_.info; }
-  // Elements [first, first + n) into CPU memory.
+  // Elements [first, first + n) into CPU memory; Error for types that do not convert.
   void read(std::int64_t first, std::int64_t n, void* dst, DType dtype) const;
   // All of it into a contiguous tensor of the same shape, on any device.
   void read_all(Tensor dst, void* stream) const;

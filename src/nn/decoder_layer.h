@@ -37,7 +37,7 @@ struct DecoderLayer {
   // what it holds from a forward with Keep::kSelected is not made again.
   void forward(Context& ctx, Tensor y, Tensor x, const PackedRow& row,
                const LayerDecisions& decisions, Mode mode, Saved* saved) const;
-  // dx [T, C] overwritten; dx may be dy.
+  // dx [T, C] overwritten; dx may be dy. The parameters' gradients add.
   void backward(Context& ctx, Tensor dx, Tensor dy, const PackedRow& row,
                 const LayerDecisions& decisions, const Saved& saved) const;
 };

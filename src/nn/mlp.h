@@ -16,7 +16,7 @@ struct Mlp {
 
   // y [T, C] = mlp(x) + residual ({}: none); y {}: only what is saved.
   void forward(Context& ctx, Tensor y, Tensor x, Tensor residual, Saved* saved) const;
-  // dx [T, C] overwritten.
+  // dx [T, C] overwritten; the weights' gradients add.
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved) const;
 };
 

@@ -13,9 +13,10 @@ struct RmsNorm {
   Parameter weight;  // [C]
   double eps = 1e-5;
 
-  // y is the caller's; rstd is kept in the saved arena when `saved` is given.
+  // y, x [T, C]; y is the caller's; rstd, wide [T], is kept in the saved arena when `saved` is
+  // given.
   void forward(Context& ctx, Tensor y, Tensor x, Saved* saved) const;
-  // dx = gradient through the norm + residual ({}: none); weight.grad adds.
+  // dx [T, C] = gradient through the norm + residual ({}: none), overwritten; weight.grad adds.
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved, Tensor residual = {}) const;
 };
 

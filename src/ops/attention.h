@@ -1,7 +1,7 @@
 #pragma once
 // Causal attention inside the documents of a packed row, non-absorbed form (model.md 3.4, 4.2),
-// dense or restricted to a selection of keys. T tokens, H heads, Dn nope size, Dr rope size, Dv
-// value size.
+// dense or restricted to a selection of keys. Operands of real numbers share one dtype but lse,
+// which is wide. T tokens, H heads, Dn nope size, Dr rope size, Dv value size.
 #include <cstdint>
 
 #include "ops/op.h"

@@ -7,7 +7,8 @@ namespace glmtune::ops {
 
 // losses[r] = logsumexp(logits[r]) − logits[r, labels[r]]      wide [R], overwritten
 // dlogits   = (softmax(logits[r]) − onehot(labels[r])) · grad_scale    [R, V], may be logits, or {}
-// labels I32 [R], each in [0, V). Everything in at least fp32 before the one rounding.
+// labels I32 [R], each in [0, V) (an error otherwise on the CPU). Everything in at least fp32
+// before the one rounding.
 struct CrossEntropy {
   Tensor losses, dlogits, logits, labels;
   double grad_scale;

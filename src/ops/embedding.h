@@ -13,7 +13,8 @@ struct Embedding {
 };
 GLMTUNE_DECLARE_OP(Embedding);
 
-// dtable[ids[t]] += dy[t], adding in the order of t (deterministic); dtable may be wider than dy.
+// dtable[ids[t]] += dy[t], adding in the order of t (deterministic); dy [T, C], dtable [V, C] of
+// dy's dtype or wider. Ids as in Embedding.
 struct EmbeddingBackward {
   Tensor dtable, dy, ids;
   void check() const;

@@ -21,7 +21,8 @@ GLMTUNE_DECLARE_OP(Matmul);
 
 // Rows [offsets[e], offsets[e+1]) go through expert e's matrix:
 //   out[r] = a[r] · op(b[e]);  out [R, N], a [R, K], b [E, K, N] (trans_b: [E, N, K]),
-//   offsets I32 [E+1] on the op's device. Rows past offsets[E] are left alone.
+//   offsets I32 [E+1] on the op's device. Rows past offsets[E] are left alone. Offsets that
+//   do not ascend within R are an error (CPU).
 struct GroupedMatmul {
   Tensor out, a, b, offsets;
   bool trans_b = false;
@@ -30,7 +31,8 @@ struct GroupedMatmul {
 };
 GLMTUNE_DECLARE_OP(GroupedMatmul);
 
-// dw[e] += Σ_{r of expert e} dy[r] ⊗ x[r];  dw [E, N, K] (adds), dy [R, N], x [R, K].
+// dw[e] += Σ_{r of expert e} dy[r] ⊗ x[r];  dw [E, N, K] (adds; may be wider than dy and x), dy
+// [R, N], x [R, K], offsets as in GroupedMatmul.
 struct GroupedMatmulWgrad {
   Tensor dw, dy, x, offsets;
   void check() const;

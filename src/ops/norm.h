@@ -1,6 +1,6 @@
 #pragma once
-// RMSNorm and LayerNorm over the last dimension. Statistics in at least fp32, one rounding at the
-// end (model.md 3.2). T rows, C columns; rows may be strided; weight, bias [C] of x's dtype.
+// RMSNorm (model.md 3.2) and LayerNorm (3.5) over the last dimension. Statistics in at least fp32,
+// one rounding at the end. T rows, C columns; rows may be strided; weight, bias [C] of x's dtype.
 #include "ops/op.h"
 
 namespace glmtune::ops {
@@ -31,7 +31,8 @@ struct LayerNorm {
 };
 GLMTUNE_DECLARE_OP(LayerNorm);
 
-// dx = rstd·(a − mean(a) − x̂·mean(a·x̂)), a = dy·weight (overwritten); dweight, dbias add.
+// dx = rstd·(a − mean(a) − x̂·mean(a·x̂)), a = dy·weight, x̂ = (x − mean)·rstd; dx is overwritten,
+// dweight adds Σ_t dy·x̂ and dbias Σ_t dy, each [C] of x's dtype or wider; {} when frozen.
 struct LayerNormBackward {
   Tensor dx, dweight, dbias, dy, x, weight, mean, rstd;
   void check() const;

@@ -23,7 +23,11 @@ struct RouterTopk {
 };
 GLMTUNE_DECLARE_OP(RouterTopk);
 
-// dlogits wide [T, E], overwritten (0 for experts not chosen); dweights wide [T, K].
+// Of the chosen experts j, with S = Σ_j s_j + 1e-20 (model.md 4.3):
+//   ds_j = scaling · (dweights_j − Σ_k dweights_k s_k / S) / S, or scaling · dweights_j without
+//   the normalisation;  dlogits_j = ds_j · s_j · (1 − s_j)
+// dlogits wide [T, E], overwritten (0 for experts not chosen); dweights wide [T, K]; scores and
+// expert_ids as RouterTopk left them.
 struct RouterTopkBackward {
   Tensor dlogits, dweights, scores, expert_ids;
   bool norm_topk_prob = true;

@@ -1,5 +1,6 @@
 #pragma once
-// Moving rows: token permutation for the experts, label rows for the head. C columns.
+// Moving rows: token permutation for the experts (model.md 4.3), label rows for the head. C
+// columns; x and y share a dtype, any that is only moved. Row numbers outside are an error (CPU).
 #include "ops/op.h"
 
 namespace glmtune::ops {
