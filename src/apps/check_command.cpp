@@ -20,6 +20,28 @@ std::optional<std::int64_t> ci_nodes(const train::CheckedDocument& checked) {
   return nodes->as_int();
 }
 
+// For a world that was asked for, a conflict is an error. Where none was and the recipe's own does
+// not fit its settings, as after overrides for one machine, one rank is planned: what runs here.
+train::RecipePlan plan_of(const CheckCommand& command, const train::RecipeFile& file,
+                          const models::GlmConfig* model) {
+  train::RecipePlan plan =
+      train::plan_recipe(file.recipe, model, command.world_size, ci_nodes(file.checked));
+  if (plan.conflicts.empty()) return plan;
+  if (command.world_size) {
+    std::string lines;
+    for (const std::string& conflict : plan.conflicts)
+      lines += (lines.empty() ? "" : "\n") + conflict;
+    fail(cat(command.recipe.recipe, ": ", lines));
+  }
+  train::RecipePlan one = train::plan_recipe(file.recipe, model, 1, std::nullopt);
+  if (plan.world_size <= 1 || !one.conflicts.empty()) return plan;
+  one.world_size_from = "what runs here";
+  one.notes.push_back(cat("the recipe's own ", plan.world_size, " ranks (", plan.world_size_from,
+                          ") do not fit these settings: --world-size ", plan.world_size,
+                          " says why"));
+  return one;
+}
+
 }  // namespace
 
 int run(const CheckCommand& command) {
@@ -31,20 +53,12 @@ int run(const CheckCommand& command) {
                      .world_asked = command.world_size,
                      .model = model,
                      .data = data_facts(file.recipe),
-                     .plan = train::plan_recipe(file.recipe, model ? &model->config : nullptr,
-                                                command.world_size, ci_nodes(file.checked)),
+                     .plan = plan_of(command, file, model ? &model->config : nullptr),
                      .rows = {},
                      .steps = {},
                      .memory = {},
                      .reasons = {},
                      .unchecked = {}};
-  // For a world that was asked for, a conflict is an error; for a guessed one it is only said.
-  if (command.world_size && !report.plan.conflicts.empty()) {
-    std::string lines;
-    for (const std::string& conflict : report.plan.conflicts)
-      lines += (lines.empty() ? "" : "\n") + conflict;
-    fail(cat(path, ": ", lines));
-  }
   read_rows(report);
   try {
     check_schedule(report);

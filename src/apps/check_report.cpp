@@ -81,8 +81,9 @@ std::string schedule_text(const CheckReport& report) {
   std::string out =
       s.max_steps ? cat("at most ", *s.max_steps, " steps") : std::string("no limit of steps");
   out += s.num_epochs ? cat(", ", *s.num_epochs, " epochs") : std::string();
-  out += cat("; global batch ", s.global_batch_size, " = ", s.local_batch_size, " x dp ", p.dp,
-             " x accumulation ", p.accumulation);
+  out += cat("; global batch ", s.global_batch_size);
+  if (p.conflicts.empty())
+    out += cat(" = ", s.local_batch_size, " x dp ", p.dp, " x accumulation ", p.accumulation);
   if (p.tokens_per_step > 0) out += cat("; ", grouped(p.tokens_per_step), " tokens a step");
   if (report.steps) out += cat("; ", grouped(*report.steps), " steps in all");
   return out;

@@ -53,6 +53,8 @@ class Run {
       return ExitCode::kOk;
     }
     if (total == 0) return load_and_save();
+    if (!recipe_.checkpoint.enabled)
+      log_warning("checkpoint.enabled is false: no checkpoint will be saved");
     MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, done);
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
     return train(metrics);
@@ -142,12 +144,22 @@ class Run {
             }};
     const ExitCode code = run_loop(parts, at);
     checkpoints_.log_lowest_validation_loss();
+    if (code == ExitCode::kOk) log_early_end();
     if (code == ExitCode::kPreempted)
       log_warning(cat("stopped by a signal after step ", at.next_step - 1,
                       recipe_.checkpoint.enabled
                           ? "; a checkpoint is written, the same command goes on"
                           : "; checkpoint.enabled is false, nothing is saved"));
     return code;
+  }
+
+  void log_early_end() const {
+    const StepSchedulerSettings& s = recipe_.step_scheduler;
+    const std::int64_t total = data_.scheduler->total_steps();
+    if (s.num_epochs && s.max_steps && total < *s.max_steps)
+      log_info(cat("ended by step_scheduler.num_epochs ", *s.num_epochs, " after step ", total - 1,
+                   ", before max_steps ", *s.max_steps,
+                   "; num_epochs: null takes as many epochs as max_steps needs"));
   }
 
   // Once: whether the device's own count agrees with what was planned before the run.

@@ -57,6 +57,21 @@ TEST_F(Check, NamesConflictsOfAGivenWorld) {
   EXPECT_TRUE(contains(outcome.err, "global_batch_size 32 is no multiple")) << outcome.err;
 }
 
+TEST_F(Check, PlansOneRankWhereOverridesNoLongerFitTheRecipesOwnWorld) {
+  const std::vector<std::string> words{"check",
+                                       recipe(),
+                                       cat(kModel, tiny()),
+                                       "--ci.nodes=32",
+                                       "--step_scheduler.global_batch_size=4",
+                                       "--step_scheduler.max_steps=1"};
+  const Outcome outcome = glmtune(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "1 rank (what runs here)")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "= 1 x dp 1 x accumulation 4")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "own 256 ranks (ci.nodes x 8) do not fit")) << outcome.out;
+  EXPECT_FALSE(contains(outcome.out, "conflict")) << outcome.out;
+}
+
 TEST_F(Check, NamesDataAndModelsThatAreNotThere) {
   const Outcome data = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=/no/chat.jsonl"});
   EXPECT_EQ(data.status, 1);
