@@ -30,7 +30,7 @@ The fine-tuned Hugging Face folder: $out
 
 Next:
   $glmtune inspect $out
-  $glmtune preview recipes/tiny_chat_cpu.yaml --rows 1       # what is trained on, token by token
+  $glmtune preview recipes/tiny_chat_cpu.yaml --rows 1 --tokens   # what is trained on, token by token
   $glmtune check recipes/tiny_chat_cpu.yaml                  # what a recipe resolves to
   $glmtune recipes/tiny_chat_cpu.yaml --step_scheduler.max_steps 200 --checkpoint.checkpoint_dir build/demo-longer
   your own run: copy recipes/tiny_chat_cpu.yaml, change the model and the data, read docs/recipe.md

@@ -85,6 +85,9 @@ SortedArguments sort_arguments(std::span<const std::string> words,
     }
     if (is_short) refuse_word(word, out.recipe);
     refuse_options_of_others(name, command);
+    for (const OptionName& o : options)
+      if (cat(name, "s") == with_hyphens(o.name))
+        fail(cat("no option --", name, "; nearest: --", o.name));
     out.overrides.push_back(word);
     const bool has_value =
         equals == std::string::npos && i + 1 < words.size() && !words[i + 1].starts_with("--");

@@ -5,6 +5,7 @@
 #include "apps/hub.h"
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/exported_folder.h"
 #include "io/files.h"
 #include "models/known_configs.h"
 
@@ -77,7 +78,8 @@ std::optional<ModelFacts> model_facts(const train::Recipe& recipe) {
   std::error_code error;
   if (fs::exists(id, error)) {
     const fs::path file = fs::is_directory(id) ? fs::path(id) / "config.json" : fs::path(id);
-    if (!fs::exists(file, error)) fail(cat(kModelKey, ": ", id, " has no config.json"));
+    if (!fs::exists(file, error))
+      fail(cat(kModelKey, ": ", id, " has no config.json", io::exported_folder_hint(id)));
     return facts_of(models::read_glm_config(file.string()), file.string());
   }
   if (const std::string other = models::other_architecture(id); !other.empty())

@@ -119,7 +119,11 @@ std::string to_text(const CheckReport& r) {
   for (const DataFacts& data : r.data)
     line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
                      data.found));
-  for (const ReadRows& rows : r.rows) line("rows", rows_text(rows));
+  for (const ReadRows& rows : r.rows) {
+    line("rows", rows_text(rows));
+    for (const data::Count& c : rows.summary.notes)
+      line("note", cat(rows.key, ": ", c.what, ": ", grouped(c.count)));
+  }
   if (r.memory.estimate) line("memory", memory_text(r));
   for (const std::string& note : r.plan.notes) line("note", note);
   for (const std::string& conflict : r.plan.conflicts) line("conflict", conflict);

@@ -165,7 +165,10 @@ int preview_command(std::span<const std::string> words) {
       "glmtune preview");
   app.footer("Example:\n  glmtune preview recipe.yaml --rows 1 --tokens");
   PreviewCommand command;
-  app.add_option("--rows", command.rows, "packs to show; default 3")->check(whole_number());
+  app.add_option(
+         "--rows", command.rows,
+         "packs to show (a pack may hold several rows), the first ones of the data; default 3")
+      ->check(whole_number());
   app.add_flag("--tokens", command.tokens,
                "a line a token: position, id, + where it is trained on, its text");
   static constexpr std::array kOptions{OptionName{"rows", true}, OptionName{"tokens"}};
@@ -194,13 +197,15 @@ int verify_command(std::span<const std::string> words) {
       ->required();
   app.add_option("--device", options.device, "cpu or cuda; default cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--dtype", dtype, "float64, float32 or bfloat16; default float32");
+  app.add_option("--dtype", dtype,
+                 "float64, float32 or bfloat16 (fp64, fp32, bf16); default float32");
   app.add_option("--latent-norm-eps", options.latent_norm_eps,
                  "eps of q_a_layernorm and kv_a_layernorm: 1e-5 (default), Hugging Face 1e-6")
       ->check(positive_number());
   app.add_option(
          "--tolerance", options.tolerance,
-         "largest relative L2 of logits and hidden states; default 5e-6, for float32. The loss may "
+         "largest relative L2 of logits and hidden states; default 5e-6, for float32 and float64; "
+         "--dtype bfloat16 needs a larger one. The loss may "
          "be off by a fifth of it, each gradient by three times as much")
       ->check(positive_number());
   app.add_flag("--json", options.json, "one JSON object per reference, a line each");

@@ -1,9 +1,12 @@
 #include "data/chat_dataset.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/rows.h"
+#include "data/split_files.h"
 #include "io/sha256.h"
 
 namespace glmtune::data {
@@ -74,6 +77,17 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
   }
   if (!template_->has_generation_blocks() && !frame_.closes_turns && frame_.stop_before_user < 0) {
     add_count(notes_, "the chat template ends turns with no token that could be trained as a stop");
+  }
+  const SplitFiles files = split_files(settings_.paths, name_of_split(settings_.rows.split));
+  if (!files.set_aside.empty()) {
+    std::string names;
+    for (const std::string& file : files.set_aside)
+      names += cat(names.empty() ? "" : ", ", std::filesystem::path(file).filename().string());
+    add_count(
+        notes_,
+        cat("files of ", files.chosen.size() + files.set_aside.size(), " that are not of split ",
+            name_of_split(settings_.rows.split), ", left out (", names, ")"),
+        static_cast<std::int64_t>(files.set_aside.size()));
   }
 }
 

@@ -249,12 +249,12 @@ void PackedDataset::check_dropped() const {
   const std::int64_t rows = contents_.summary.rows;
   const auto limit = maker_->max_dropped_fraction();
   if (contents_.store.size() == 0) {
-    fail(cat(maker_->where(0), " and after: of ", rows, " rows none is left to train on\n",
-             contents_.summary.text()));
+    fail(cat(maker_->where(0), " and the rows after it: of ", rows, rows == 1 ? " row" : " rows",
+             " none is left to train on\n", contents_.summary.text()));
   }
   if (rows >= kRowsBeforeCeiling &&
       static_cast<double>(bad_rows_) > limit * static_cast<double>(rows)) {
-    fail(cat(maker_->where(0), " and after: ", bad_rows_, " of ", rows,
+    fail(cat(maker_->where(0), " and the rows after it: ", bad_rows_, " of ", rows,
              " rows are bad or hold nothing to train on, more than the ceiling of ", limit,
              " of all (dataset.max_dropped_fraction)\n", contents_.summary.text()));
   }

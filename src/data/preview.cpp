@@ -17,6 +17,8 @@ constexpr std::string_view kReset = "\x1b[0m";
 // [trained on][shade]
 constexpr std::array<std::array<std::string_view, 2>, 2> kShades{
     {{"\x1b[90m", "\x1b[37m"}, {"\x1b[30;42m", "\x1b[30;102m"}}};
+constexpr std::string_view kStopLegend =
+    "; \"then\": the token to predict after a row's last one\n";
 constexpr std::string_view kOpen = "⟦";
 constexpr std::string_view kClose = "⟧";
 
@@ -108,8 +110,8 @@ std::string preview(const PackSource& source, const text::Tokenizer* tokenizer,
   std::string out = options.tokens ? "position, id, + trained on, text\n"
                     : options.color
                         ? cat(kShades[1][0], "trained on", kReset, " ", kShades[0][0],
-                              "shown, not trained on", kReset, "\n")
-                        : cat(kOpen, "trained on", kClose, ", the rest is shown only\n");
+                              "shown, not trained on", kReset, kStopLegend)
+                        : cat(kOpen, "trained on", kClose, ", the rest is shown only", kStopLegend);
   std::int64_t last = options.first + options.packs;
   if (source.size()) last = std::min(last, *source.size());
   for (std::int64_t p = options.first; p < last; ++p) {

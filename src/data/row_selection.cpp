@@ -3,12 +3,14 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <set>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "data/split_files.h"
 #include "io/files.h"
 #include "io/row_files.h"
 
@@ -142,7 +144,9 @@ void keep_one_split(std::vector<std::string>& chosen, const fs::path& folder,
   });
 }
 
-std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split) {
+// What is in the folder and not of the split is added to `set_aside`.
+std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split,
+                                         std::vector<std::string>& set_aside) {
   std::vector<std::string> files;   // all
   std::vector<std::string> chosen;  // of the split
   std::vector<std::string> rest;    // of no split
@@ -175,6 +179,9 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
   }
   keep_one_split(chosen, folder, split);
   std::sort(chosen.begin(), chosen.end());
+  std::sort(files.begin(), files.end());
+  std::set_difference(files.begin(), files.end(), chosen.begin(), chosen.end(),
+                      std::back_inserter(set_aside));
   return chosen;
 }
 
@@ -195,21 +202,26 @@ RowRange slice_of_split(const std::string& split, std::int64_t rows) {
   return {begin, std::max(begin, slice.end.row(rows, rows))};
 }
 
-std::vector<std::string> data_files(const std::vector<std::string>& paths,
-                                    const std::string& split_name) {
+SplitFiles split_files(const std::vector<std::string>& paths, const std::string& split_name) {
   if (paths.empty()) fail("no path is given");
-  std::vector<std::string> files;
+  std::vector<std::string> files, set_aside;
   for (const std::string& path : paths) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) fail(cat(path, ": no such file or folder"));
     if (fs::is_directory(status)) {
-      for (std::string& file : files_of_folder(path, split_name)) files.push_back(std::move(file));
+      for (std::string& file : files_of_folder(path, split_name, set_aside))
+        files.push_back(std::move(file));
       continue;
     }
     files.push_back(path);
   }
-  return files;
+  return {std::move(files), std::move(set_aside)};
+}
+
+std::vector<std::string> data_files(const std::vector<std::string>& paths,
+                                    const std::string& split_name) {
+  return split_files(paths, split_name).chosen;
 }
 
 }  // namespace glmtune::data

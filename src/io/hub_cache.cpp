@@ -10,6 +10,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/exported_folder.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "io/row_files.h"
@@ -230,7 +231,8 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
                           const std::string& revision) {
   if (fs::exists(path_or_id)) {
     if (kind == RepoKind::kModel && !fs::exists(fs::path(path_or_id) / "config.json")) {
-      fail(cat(path_or_id, ": holds no config.json; expected a Hugging Face checkpoint folder"));
+      fail(cat(path_or_id, ": holds no config.json; expected a Hugging Face checkpoint folder",
+               exported_folder_hint(path_or_id)));
     }
     return {path_or_id, ""};
   }

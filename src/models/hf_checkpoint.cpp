@@ -7,6 +7,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/exported_folder.h"
 #include "models/stored_reader.h"
 
 namespace glmtune::models {
@@ -83,7 +84,8 @@ HfCheckpoint HfCheckpoint::open(const std::string& folder) {
              "model.safetensors, or shards with their index)"));
   }
   const std::string config_path = (fs::path(folder) / "config.json").string();
-  if (!fs::exists(config_path)) fail(cat(folder, ": holds no config.json"));
+  if (!fs::exists(config_path))
+    fail(cat(folder, ": holds no config.json", io::exported_folder_hint(folder)));
   HfCheckpoint c;
   c.config_text_ = io::read_file(config_path);
   c.config_ = parse_glm_config(io::parse_json(c.config_text_, config_path), config_path);

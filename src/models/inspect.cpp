@@ -9,6 +9,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/exported_folder.h"
 #include "models/checkpoint_files.h"
 
 namespace glmtune::models {
@@ -73,7 +74,7 @@ Inspection inspect_folder(const std::string& folder) {
   const std::string config_path = (fs::path(folder) / "config.json").string();
   if (!fs::exists(config_path)) {
     fail(cat(folder, ": holds no config.json; expected a Hugging Face checkpoint folder or one ",
-             "safetensors file"));
+             "safetensors file", io::exported_folder_hint(folder)));
   }
   Inspection out;
   out.path = folder;

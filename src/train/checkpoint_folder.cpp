@@ -246,8 +246,11 @@ StepFolder CheckpointFolder::named(const std::string& restore_from) const {
   const fs::path below = fs::path(root_) / restore_from;
   const fs::path path = fs::is_directory(below, ec) ? below : fs::path(restore_from);
   if (!fs::is_directory(path, ec))
-    fail(cat("checkpoint.restore_from: neither ", below.string(), " nor ", restore_from,
-             " is a folder; name a path, a folder below checkpoint_dir, LATEST or LOWEST_VAL"));
+    fail(cat("checkpoint.restore_from: ",
+             below == fs::path(restore_from)
+                 ? cat(restore_from, " is no folder")
+                 : cat("neither ", below.string(), " nor ", restore_from, " is a folder"),
+             "; name a path, a folder below checkpoint_dir, LATEST or LOWEST_VAL"));
   if (!is_published(path))
     fail(cat("checkpoint.restore_from: ", path.string(), " is ",
              fs::exists(path / kIncomplete, ec) ? "incomplete (its save was interrupted)"

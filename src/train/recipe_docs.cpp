@@ -53,12 +53,14 @@ step_scheduler:
 packed_sequence:
   packed_sequence_size: 512
 checkpoint:
-  checkpoint_dir: build/demo/minimal
+  checkpoint_dir: build/minimal
 )";
 
 constexpr std::string_view kAfterMinimal = R"(```
 
-Paths are relative to the working directory, not to the recipe. `recipes/tiny_chat_cpu.yaml` is a longer example.
+Paths are relative to the working directory, not to the recipe. `recipes/tiny_chat_cpu.yaml` is a longer example,
+with a `validation_dataset`: a section like `dataset`, whose loss is measured with every checkpoint. Steps count from 0: the checkpoint
+of a run's tenth step is `epoch_E_step_9`. [run_folder.md](run_folder.md) says what a run writes.
 )";
 
 // In the order in which a recipe is written.
@@ -75,6 +77,7 @@ constexpr std::string_view kUsual[] = {"recipe",
                                        "dataset.truncation",
                                        "dataset.chat_template",
                                        "dataset.mask_reasoning_content",
+                                       "dataset.mask_empty_think",
                                        "dataset.mask_history",
                                        "dataset.skip_invalid_samples",
                                        "packed_sequence.packed_sequence_size",
@@ -87,6 +90,7 @@ constexpr std::string_view kUsual[] = {"recipe",
                                        "step_scheduler.num_epochs",
                                        "step_scheduler.ckpt_every_steps",
                                        "step_scheduler.val_every_steps",
+                                       "step_scheduler.save_checkpoint_every_epoch",
                                        "step_scheduler.preemption_signal",
                                        "optimizer._target_",
                                        "optimizer.lr",

@@ -120,6 +120,10 @@ std::string_view schema_section(std::string_view top_level_key) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  // The same thing by its usual name elsewhere, which shares few letters.
+  if (word == "learning_rate" &&
+      std::find(candidates.begin(), candidates.end(), "lr") != candidates.end())
+    return "lr";
   std::string best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();
   for (const std::string& candidate : candidates) {

@@ -130,13 +130,14 @@ class Checker {
                 "); nearest: ", nearest(name, names)));
       return;
     }
-    message += "; nearest: " + nearest(name, names);
     std::string elsewhere;
     for (const KeyRow& row : schema_rows()) {
       const std::string plain = without_variants(row.path);
       if (last_part(plain) == name && elsewhere.find(plain) == std::string::npos)
         elsewhere += (elsewhere.empty() ? "" : ", ") + plain;
     }
+    // Nobody who leaves the section out means another section.
+    if (!path.empty() || elsewhere.empty()) message += "; nearest: " + nearest(name, names);
     if (!elsewhere.empty()) message += "; elsewhere: " + elsewhere;
     error(message);
   }
@@ -207,8 +208,8 @@ class Checker {
       const std::string name(last_part(path));
       error(cat(where.empty() ? file_ : where, ": ",
                 dot == std::string::npos ? "the recipe" : path.substr(0, dot),
-                variant.empty() ? "" : " (" + variant + ")", " needs the key ", name, ": ",
-                row.doc));
+                variant.empty() ? "" : " (" + variant + ")", " needs the key ", name,
+                dot == std::string::npos ? "" : " (" + path + ")", ": ", row.doc));
       return;
     }
     if (row.type == KeyType::kSection) {

@@ -22,7 +22,7 @@ constexpr KeyRow kRows[] = {
 {"dataset(ChatDataset|make_squad_dataset).chat_template", kString, "null", "", kRuns, "Another chat template than the model's: the template itself, a file with it, or a json file that has it under chat_template."},
 {"dataset(ChatDataset).chat_template_kwargs", kOpen, "{}", "", kRuns, "More variables for the template, such as enable_thinking. A key of glmtune."},
 {"dataset(ChatDataset).start_of_turn_token", kString, "null", "", kNoCounterpart, "Turns are found by the template's own structure."},
-{"dataset(ChatDataset).mask_reasoning_content", kBool, "false", "", kRuns, "Reasoning is shown to the model but not trained on."},
+{"dataset(ChatDataset).mask_reasoning_content", kBool, "false", "", kRuns, "Reasoning, its </think> included, is shown to the model but not trained on. Tags with nothing between them: mask_empty_think."},
 {"dataset(ChatDataset).mask_history", kBool, "false", "", kRuns, "Only the last assistant turn is trained on."},
 {"dataset(ChatDataset).mask_empty_think", kBool, "false", "", kRuns, "Think tags with nothing between them are not trained on. A key of glmtune."},
 {"dataset(ChatDataset).supervise_role_header", kBool, "false", "", kRuns, "Also trains on the role marker that the prompt gives the model for free; true reproduces AutoModel. A key of glmtune."},

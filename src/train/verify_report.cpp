@@ -107,6 +107,9 @@ std::string VerifyReport::text() const {
   if (const TensorError* e = worst(grads))
     s += fmt::format("gradients  {} compared, worst {:.2e} ({})\n", grads.size(), e->rel_l2,
                      e->name);
+  // Rounding moves logits by less than their own size.
+  if (logits && !(logits->error.rel_l2 < 0.8))
+    s += "logits off by their own size: are these the weights that the reference was made with?\n";
   s += ok() ? "verify: ok\n" : "verify: over tolerance\n";
   return s;
 }

@@ -211,6 +211,32 @@ TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
   EXPECT_TRUE(contains(counted.err, "leaves none of the run's 2 steps")) << counted.err;
 }
 
+TEST_F(Check, AFolderOfARunIsToldFromAModel) {
+  const fs::path run = folder_ / "run";
+  fs::create_directories(run / "epoch_0_step_4/model/consolidated");
+  std::ofstream(run / "epoch_0_step_4/model/consolidated/config.json") << "{}";
+  fs::create_directory_symlink("epoch_0_step_4", run / "LATEST");
+  for (const char* given : {"run", "run/LATEST", "run/LATEST/model"}) {
+    const Outcome outcome = glmtune({"check", recipe(), cat(kModel, (folder_ / given).string())});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(contains(outcome.err, cat("its Hugging Face folder is ",
+                                          (run / "LATEST/model/consolidated").string())))
+        << outcome.err;
+  }
+}
+
+TEST_F(Check, NamesTheFilesOfAFolderThatAreOfOtherSplits) {
+  fs::create_directories(folder_ / "rows");
+  for (const char* name : {"rows/train.jsonl", "rows/val.jsonl"}) write(name, kChat);
+  const Outcome outcome =
+      glmtune({"check", recipe(), cat(kModel, tiny()),
+               cat("--dataset.path_or_dataset_id=", (folder_ / "rows").string())});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(
+      contains(outcome.out, "files of 2 that are not of split train, left out (val.jsonl): 1"))
+      << outcome.out;
+}
+
 TEST_F(Check, PathsAreToldFromHubIds) {
   fs::create_directories(folder_ / "models");
   const fs::path here = fs::current_path();

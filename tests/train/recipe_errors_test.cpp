@@ -28,6 +28,9 @@ TEST(RecipeErrors, UnknownKeysAreNamedWithLineAndNearestKey) {
 
 TEST(RecipeErrors, KeysOfAnotherPlaceAreExplained) {
   EXPECT_TRUE(contains(small_error({"--pp_size=2"}), "elsewhere: distributed.pp_size"));
+  EXPECT_FALSE(contains(small_error({"--lr=2"}), "nearest"));
+  EXPECT_TRUE(contains(small_error({"--lr=2"}), "elsewhere: optimizer.lr"));
+  EXPECT_TRUE(contains(small_error({"--optimizer.learning_rate=2"}), "nearest: lr"));
   EXPECT_TRUE(contains(small_error({"--dataset.num_samples_limit=2"}),
                        "unknown key dataset.num_samples_limit of ChatDataset (it is a key of "
                        "HellaSwag)"));
