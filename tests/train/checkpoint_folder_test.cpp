@@ -82,8 +82,8 @@ TEST_F(CheckpointFolderTest, APointerToNothingIsAWarningAndAFreshStart) {
 
 TEST_F(CheckpointFolderTest, AMissingOrIncompleteOneIsAnErrorWhereItIsNamed) {
   save(0, 9);
-  EXPECT_TRUE(has(error("epoch_0_step_7"), "is a folder; name a path"));
-  EXPECT_TRUE(has(error("/nowhere"), "neither"));
+  EXPECT_TRUE(has(error("epoch_0_step_7"), "nor epoch_0_step_7 is a folder; name a path"));
+  EXPECT_TRUE(has(error("/nowhere"), "/nowhere is no folder; name a path"));
   fs::create_directories(temp_ / "out/epoch_0_step_19");
   io::write_file(temp_ / "out/epoch_0_step_19/.incomplete", "");
   EXPECT_TRUE(has(error("epoch_0_step_19"), "is incomplete (its save was interrupted)"));
