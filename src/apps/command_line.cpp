@@ -42,8 +42,8 @@ constexpr const char* kOverview =
 
 glmtune COMMAND --help says more about each, glmtune RECIPE.yaml --help about the main job. Exit
 status: 0 done; 1 an error in the recipe, the data or the arguments, and of verify and inspect what
-does not fit; 3 the machine failed; 4 another rank failed; 5 loss or gradients not finite; 70 a bug
-in the program; 75 stopped by a signal (start it again to go on).
+does not fit; 3 the machine failed; 4 another rank failed; 5 loss, gradients or weights not
+finite; 70 a bug in the program; 75 stopped by a signal (start it again to go on).
 )";
 
 constexpr const char* kOverridesNote =

@@ -26,9 +26,8 @@ std::string model_folder(const std::string& path) {
            train::read_position(path).next_step,
            " steps) without a Hugging Face folder: checkpoint.save_consolidated: final writes one "
            "with a run's last step only, every with each checkpoint. To write this one's into "
-           "another folder:\n  glmtune ",
-           (folder / "config.yaml").string(), " --checkpoint.restore_from ", path,
-           " --checkpoint.checkpoint_dir OTHER --step_scheduler.max_steps 0"));
+           "another folder:\n  ",
+           train::export_command(path)));
 }
 
 }  // namespace

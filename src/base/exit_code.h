@@ -8,7 +8,7 @@ enum class ExitCode : int {
   kUserError = 1,       // recipe, data, checkpoint or arguments; also `verify` over its tolerance
   kMachineError = 3,    // this rank's machine: disk full, out of memory, CUDA, NCCL or MPI error
   kPeerFailed = 4,      // another rank failed first
-  kNonFinite = 5,       // loss or gradient norm not finite: the step was not applied
+  kNonFinite = 5,       // loss, gradient norm or weights not finite; such weights are not saved
   kInternalError = 70,  // a bug in the program (EX_SOFTWARE)
   kPreempted = 75,  // stopped by a signal; what could be saved is saved: start again (EX_TEMPFAIL)
 };

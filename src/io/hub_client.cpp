@@ -121,7 +121,8 @@ void HubClient::pause(std::chrono::milliseconds time) const {
 }
 
 HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attempt,
-                                     const std::function<std::uint64_t()>& progress) {
+                                     const std::function<std::uint64_t()>& progress,
+                                     int tries_to_connect) {
   std::chrono::milliseconds wait = retries_.first_wait;
   std::uint64_t reached = progress();
   for (int tries = 1;; ++tries) {
@@ -143,7 +144,7 @@ HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attemp
       tries = 1;
       wait = retries_.first_wait;
     }
-    if (tries >= retries_.tries) {
+    if (tries >= (broken ? std::min(retries_.tries, tries_to_connect) : retries_.tries)) {
       if (broken) std::rethrow_exception(broken);
       return response;
     }
@@ -198,7 +199,7 @@ HubRevision HubClient::revision(const std::string& revision) {
               body.append(data, bytes);
             });
       },
-      no_progress);
+      no_progress, retries_.tries_to_connect);
   if (response.status != 200) refuse(response, url, cat("revision \"", revision, "\""));
   const Value value = parse_json(body, url);
   const Value* commit = value.is_object() ? value.find("sha") : nullptr;
@@ -225,8 +226,8 @@ HubRevision HubClient::revision(const std::string& revision) {
 
 HubFileHead HubClient::head(const std::string& commit, const std::string& path) {
   const std::string url = file_url(commit, path);
-  const HttpResponse response =
-      with_retries([&] { return follow({.url = url, .head = true}, false, {}); }, no_progress);
+  const HttpResponse response = with_retries(
+      [&] { return follow({.url = url, .head = true}, false, {}); }, no_progress, retries_.tries);
   if (response.status != 200 && !is_redirect(response.status)) {
     refuse(response, url, cat("file ", path, " at ", commit));
   }
@@ -269,7 +270,8 @@ void HubClient::get(const std::string& commit, const std::string& path, const Hu
   for (int tries = 0; tries < retries_.tries; ++tries) {
     if (sink.size() == head.size && head.size > 0) return;
     const std::uint64_t before = sink.size();
-    const HttpResponse response = with_retries(part, [&] { return sink.size(); });
+    const HttpResponse response = with_retries(
+        part, [&] { return sink.size(); }, retries_.tries);
     if (response.status == 416 && before > 0) {
       sink.begin(0);
       continue;

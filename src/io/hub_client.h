@@ -17,6 +17,7 @@ namespace glmtune::io {
 
 struct HubRetries {
   int tries = 6;                               // in a row without a byte of progress
+  int tries_to_connect = 3;                    // for the list of files, which comes first
   std::chrono::milliseconds first_wait{1000};  // doubled from try to try
   std::chrono::milliseconds longest_wait{60'000};
 };
@@ -78,9 +79,10 @@ class HubClient {
   HttpResponse follow(HttpRequest request, bool leave_host, const HttpClient::Receiver& receiver,
                       const std::function<void(const HttpResponse&)>& at_hub = {});
   void pause(std::chrono::milliseconds time) const;
-  // progress(): a number that grows while tries are not in vain.
+  // progress(): a number that grows while tries are not in vain. tries_to_connect: of those that
+  // get no answer at all.
   HttpResponse with_retries(const std::function<HttpResponse()>& attempt,
-                            const std::function<std::uint64_t()>& progress);
+                            const std::function<std::uint64_t()>& progress, int tries_to_connect);
   [[noreturn]] void refuse(const HttpResponse& response, const std::string& url,
                            const std::string& what) const;
 

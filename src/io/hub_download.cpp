@@ -67,7 +67,7 @@ class Fetch {
       make_folder(ref.parent_path());
       write_file(ref.string(), commit_);
     }
-    const ResolvedRepo out{snapshot_.string(), commit_};
+    ResolvedRepo out{snapshot_.string(), commit_};
     WholeSnapshot(hub_, kind_, id_, out).note(files);
     return out;
   }
@@ -337,9 +337,11 @@ ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubC
     if (local) return completed(path_or_id, kind, hub, options, *local);
     return Fetch(hub, kind, path_or_id, options).run(revision);
   } catch (const ConnectionError& e) {
-    fail_machine(cat(path_or_id, ": is not, or not whole, in the cache (searched ",
-                     repo_folder(hub, path_or_id, kind), ") and cannot be fetched: ", e.what(),
-                     "; check the network and HF_ENDPOINT, or give the path of a folder"));
+    fail_machine(
+        cat(path_or_id,
+            ": no such folder here; as a hub id, not, or not whole, in the cache (searched ",
+            repo_folder(hub, path_or_id, kind), ") and cannot be fetched: ", e.what(),
+            "; check the network and HF_ENDPOINT, or give the path of a folder"));
   }
 }
 

@@ -123,10 +123,12 @@ StepFolder CheckpointFolder::save(std::int64_t epoch, std::int64_t step,
   if (Mark::is_held(path))
     fail(cat(path.string(), " is being written by another process: give each run a ",
              "checkpoint.checkpoint_dir of its own"));
-  if (fs::exists(path / kIncomplete, ec)) remove_folder(path);
+  const bool unfinished = fs::exists(path / kIncomplete, ec);
+  if (unfinished) remove_folder(path);
   if (fs::exists(path, ec) && !fs::is_empty(path, ec))
-    fail(cat(path.string(), " exists and was not written by glmtune: choose another ",
-             "checkpoint.checkpoint_dir, or remove it"));
+    fail(unfinished ? cat(path.string(), " is an interrupted save and cannot be removed; remove it")
+                    : cat(path.string(), " exists and was not written by glmtune: choose another ",
+                          "checkpoint.checkpoint_dir, or remove it"));
   fs::create_directories(path, ec);
   if (ec) fail_create(path.string(), ec);
   try {

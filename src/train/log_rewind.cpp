@@ -41,6 +41,20 @@ bool is_before(const std::string& line, std::int64_t step) {
   }
 }
 
+// Whether a run wrote this: not a data set that bears such a name. A first line that a crash cut
+// short is a log's.
+bool is_written_by_a_run(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) return true;
+  try {
+    const io::Value record = io::parse_json(text.substr(0, end), "log");
+    const io::Value* step = record.is_object() ? record.find("step") : nullptr;
+    return step != nullptr && step->is_int() && record.find("timestamp") != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 struct Lines {
   std::string kept, moved;
   std::int64_t moved_count = 0;
@@ -69,7 +83,13 @@ std::int64_t rewind_log(const std::string& path, std::int64_t first_step) {
   if (!fs::exists(path)) return 0;
   if (!fs::is_regular_file(path))
     fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
-  const Lines lines = sorted_out(io::read_file(path), first_step);
+  const std::string text = io::read_file(path);
+  if (!is_written_by_a_run(text))
+    fail(cat(path,
+             ": its first line is no step of a run (\"step\" and \"timestamp\"), and a run's ",
+             "log would be written there; move it elsewhere, or choose another ",
+             "checkpoint.checkpoint_dir"));
+  const Lines lines = sorted_out(text, first_step);
   if (lines.moved_count == 0) return 0;
   const std::string superseded = path + kSuperseded;
   const std::string older = fs::exists(superseded) ? io::read_file(superseded) : "";

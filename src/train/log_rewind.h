@@ -9,7 +9,8 @@ namespace glmtune::train {
 
 // Moves from the log `path` to the end of `path`.superseded what is not a whole line with a "step"
 // below first_step; how many lines that is. A missing log has none; Error where `path` is no
-// regular file. Killed at any moment it loses no line, and done again it writes none twice.
+// regular file, or holds what no run wrote. Killed at any moment it loses no line, and done again
+// it writes none twice.
 std::int64_t rewind_log(const std::string& path, std::int64_t first_step);
 
 // The same for training.jsonl and every validation*.jsonl of a folder, with a line on the console

@@ -23,8 +23,9 @@ struct NamePattern::Impl {
 NamePattern::NamePattern(const std::string& pattern)
     : impl_(new Impl{.expression = RE2(pattern, options())}) {
   if (impl_->expression.ok()) return;
-  const bool perl = impl_->expression.error_code() == RE2::ErrorBadPerlOp ||
-                    impl_->expression.error_code() == RE2::ErrorBadEscape;
+  const std::string& part = impl_->expression.error_arg();
+  const bool back = part.size() == 2 && part[0] == '\\' && part[1] >= '1' && part[1] <= '9';
+  const bool perl = impl_->expression.error_code() == RE2::ErrorBadPerlOp || back;
   fail(cat("not a regular expression: ", impl_->expression.error(),
            perl ? "; look-around and back references are not known here" : ""));
 }

@@ -285,9 +285,11 @@ std::string running_keys() {
   for (const KeyRow& row : schema_rows()) {
     const std::string top = top_level(row.path);
     const bool opens = is_section(row) && row.path == top;
-    if (top != last) close();
-    if (opens) heading = cat("\n### `", top, "`\n\n", row.doc, "\n\n");
-    if (opens) last = top;
+    if (opens) {
+      close();
+      heading = cat("\n### `", top, "`\n\n", row.doc, "\n\n");
+      last = top;
+    }
     if (opens || effect_of(row) != Effect::kRuns) continue;
     (top == last ? table : single) += cat(key_cells(row), " | ", escaped(row.doc), " |\n");
   }

@@ -66,8 +66,10 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
   if (saved.seed != now.seed)
     add(list, both("seed", std::to_string(saved.seed), std::to_string(now.seed)));
   if (!now.model_signature.empty() && saved.model_signature != now.model_signature)
-    add(list,
-        named(all, {"model."}, "the model's parameters, dtypes or frozen weights are others"));
+    add(list, named(all, {"model."},
+                    saved.model_signature.starts_with(kSignatureVersion)
+                        ? "the model's parameters, dtypes or frozen weights are others"
+                        : "its model has the signature of an earlier version of this program"));
   // One that renders these rows alike may render others differently, and is saved with the model.
   const bool other_template = !saved.template_sha256.empty() && !now.template_sha256.empty() &&
                               saved.template_sha256 != now.template_sha256;

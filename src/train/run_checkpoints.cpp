@@ -64,9 +64,8 @@ class ExportFailure {
     const std::string text =
         cat("the Hugging Face folder could not be written: ", why_, "\n", checkpoint,
             " holds the training state, but no Hugging Face folder. The same command goes on from ",
-            "there; to write the folder of this step once the cause is gone:\n  glmtune ",
-            checkpoint, "/config.yaml --checkpoint.restore_from ", checkpoint,
-            " --checkpoint.checkpoint_dir OTHER --step_scheduler.max_steps 0");
+            "there; to write the folder of this step once the cause is gone:\n  ",
+            export_command(checkpoint));
     if (is_users_) fail(text);
     fail_machine(text);
   }

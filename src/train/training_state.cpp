@@ -92,7 +92,7 @@ std::string model_signature(models::CausalLm& model, void* stream) {
       hash.add(word);
     }
   });
-  return cat(std::hex, hash.value());
+  return cat(kSignatureVersion, std::hex, hash.value());
 }
 
 Checksums save_state(const std::string& folder, const TrainingPosition& position,
@@ -171,6 +171,12 @@ void load_state(const std::string& folder, models::CausalLm& model, Optimizer& o
     if (!wanted.contains(info.name))
       fail(cat(file.path(), ": holds ", info.name, ", which this run does not have; resume with ",
                "the recipe the checkpoint was made with"));
+}
+
+std::string export_command(const std::string& step_folder) {
+  return cat("glmtune ", step_folder, "/config.yaml --checkpoint.restore_from ", step_folder,
+             " --checkpoint.checkpoint_dir OTHER --checkpoint.save_consolidated final",
+             " --step_scheduler.max_steps 0");
 }
 
 }  // namespace glmtune::train

@@ -3,6 +3,7 @@
 // and the optimizer's state. Lies in a step folder as state.json and state.safetensors.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "data/pack_sampler.h"
 #include "io/json.h"
@@ -29,6 +30,9 @@ struct TrainingPosition {
   io::Value settings;  // Recipe::settings; null in checkpoints of an early version
 };
 
+// What model_signature() begins with; checkpoints of earlier versions have other signatures.
+inline constexpr std::string_view kSignatureVersion = "2-";
+
 // A digest of every parameter's name, shape and dtype, and of the values of the frozen ones.
 std::string model_signature(models::CausalLm& model, void* stream);
 
@@ -42,5 +46,8 @@ TrainingPosition read_position(const std::string& folder);
 // Fills parameters and optimizer; an error names the first tensor that is missing or does not fit.
 void load_state(const std::string& folder, models::CausalLm& model, Optimizer& optimizer,
                 void* stream, const models::ByteCount& progress = {});
+
+// The command that writes the Hugging Face folder of a checkpoint that has none.
+std::string export_command(const std::string& step_folder);
 
 }  // namespace glmtune::train

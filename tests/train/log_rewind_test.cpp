@@ -10,6 +10,7 @@
 #include "base/cat.h"
 #include "io/files.h"
 #include "support/crash.h"
+#include "support/message_of.h"
 #include "support/temp_folder.h"
 
 namespace glmtune::train {
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string line(int step, const std::string& run) {
-  return cat("{\"step\": ", step, ", \"run\": \"", run, "\"}\n");
+  return cat("{\"step\": ", step, ", \"timestamp\": \"", run, "\"}\n");
 }
 
 std::string steps_of(int first, int end, const std::string& run) {
@@ -70,6 +71,15 @@ TEST(LogRewind, TornAndForeignLinesMoveToo) {
   EXPECT_EQ(rewind_log(log.path, 9), 5);
   EXPECT_EQ(log.kept(), steps_of(0, 2, "a"));
   EXPECT_EQ(log.moved(), "not JSON\n\n[1]\n{\"step\": \"0\"}\n{\"step\": 2, \"lo\n");
+}
+
+TEST(LogRewind, AFileThatNoRunWroteIsAnErrorAndKeepsItsLines) {
+  const std::string rows = "{\"messages\": []}\n{\"messages\": []}\n";
+  const Log log(rows);
+  EXPECT_NE(test::message_of([&] { rewind_log(log.path, 0); }).find("no step of a run"),
+            std::string::npos);
+  EXPECT_EQ(log.kept(), rows);
+  EXPECT_EQ(log.moved(), "");
 }
 
 TEST(LogRewind, ALogOfStepsBeforeAndAMissingOneAreLeftAlone) {
