@@ -10,6 +10,7 @@ BUILD_DIR is a build with the static libraries and, for speed, bench/text_bench 
 FOLDER holds tokenizer.json.
 """
 import argparse
+import copy
 import json
 import os
 import pathlib
@@ -223,7 +224,7 @@ def compare_templates(binary, count, seed):
     bad = 0
     for row, got in zip(rows, ask([binary, "render"], rows)):
         try:
-            want = {"text": env.from_string(row["template"]).render(**context)}
+            want = {"text": env.from_string(row["template"]).render(**copy.deepcopy(context))}
         except Exception as e:
             want = {"error": type(e).__name__}
         if "text" in want and (" at 0x" in want["text"] or "range(" in want["text"]):
