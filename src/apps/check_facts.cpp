@@ -65,7 +65,8 @@ std::string found_text(const std::string& source, const std::string& key,
   try {
     const io::ResolvedRepo repo =
         io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache(), revision);
-    return "in the local cache: " + repo.folder;
+    return cat("in the local cache: ", repo.folder,
+               repo.suspected.empty() ? "" : cat(", which seems to lack ", repo.suspected));
   } catch (const Error&) {
     return kNotHere;
   }

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "io/sha256.h"
+#include "io/untrusted.h"
 
 namespace glmtune::data {
 namespace {
@@ -80,13 +83,13 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
   }
   const SplitFiles files = split_files(settings_.paths, name_of_split(settings_.rows.split));
   if (!files.set_aside.empty()) {
-    std::string names;
+    std::vector<std::string> names;
     for (const std::string& file : files.set_aside)
-      names += cat(names.empty() ? "" : ", ", std::filesystem::path(file).filename().string());
+      names.push_back(std::filesystem::path(file).filename().string());
     add_count(
         notes_,
         cat("files of ", files.chosen.size() + files.set_aside.size(), " that are not of split ",
-            name_of_split(settings_.rows.split), ", left out (", names, ")"),
+            name_of_split(settings_.rows.split), ", left out (", io::printable_list(names), ")"),
         static_cast<std::int64_t>(files.set_aside.size()));
   }
 }

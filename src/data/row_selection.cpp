@@ -107,19 +107,10 @@ bool names_split(const std::string& path, std::string_view split) {
 // "train_sft" of "data/train_sft-00000-of-00003.parquet": what the hub's own files name as their
 // split; empty for other names.
 std::string split_of_shard(const std::string& path) {
-  const std::size_t of = path.rfind("-of-");
-  const std::size_t begin = path.rfind('/') + 1;  // 0 where there is no folder
-  constexpr std::size_t kDigits = 5;
-  const auto are_digits = [&](std::size_t at) {
-    return at + kDigits <= path.size() &&
-           std::all_of(path.begin() + static_cast<std::ptrdiff_t>(at),
-                       path.begin() + static_cast<std::ptrdiff_t>(at + kDigits),
-                       [](unsigned char c) { return std::isdigit(c) != 0; });
-  };
-  if (of == std::string::npos || of < begin + kDigits + 2 || !are_digits(of - kDigits) ||
-      !are_digits(of + 4) || path[of - kDigits - 1] != '-')
-    return "";
-  return path.substr(begin, of - kDigits - 1 - begin);
+  const auto shard = io::shard_name(path);
+  if (!shard || !shard->before.ends_with('-')) return "";
+  const std::string name = shard->before.substr(shard->before.rfind('/') + 1);
+  return name.substr(0, name.size() - 1);
 }
 
 // Numbered files of several splits whose names all have the word, such as train_sft and train_gen:

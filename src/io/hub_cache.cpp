@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <regex>
+#include <map>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -12,8 +12,10 @@
 #include "base/error.h"
 #include "io/exported_folder.h"
 #include "io/files.h"
+#include "io/hub_selection.h"
 #include "io/json.h"
 #include "io/row_files.h"
+#include "io/untrusted.h"
 
 namespace glmtune::io {
 namespace {
@@ -69,67 +71,70 @@ std::string commit_of(const fs::path& repo, const std::string& revision, const s
   return commit;
 }
 
-// "data/train-00003-of-00006.parquet": a file that names the others of its kind.
-struct ShardName {
-  std::string before, after;  // "data/train-", ".parquet"
-  int number = 0, count = 0;
-
-  std::string path(int n) const {
-    const auto five = [](int x) {
-      const std::string digits = std::to_string(x);
-      return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-    };
-    return cat(before, five(n), "-of-", five(count), after);
-  }
+// What a data set's snapshot lacks: links to blobs that are not there are certain; that files count
+// others which are not there, or that a download was broken off, is only a hint, as the hub's own
+// list may be no more and the download of something else.
+struct MissingRows {
+  std::vector<std::string> certain;
+  std::string suspected;
 };
 
-std::optional<ShardName> shard_name(const std::string& path) {
-  static const std::regex pattern(R"((.*?)(\d{5})-of-(\d{5})([^/]*))");
-  std::smatch found;
-  if (!std::regex_match(path, found, pattern)) return std::nullopt;
-  return ShardName{.before = found[1],
-                   .after = found[4],
-                   .number = std::stoi(found[2]),
-                   .count = std::stoi(found[3])};
+// Files that those of the same name but the number count with themselves, from 0 or from 1.
+std::string uncounted(const std::map<std::string, ShardName>& kinds,
+                      const std::map<std::string, std::set<int>>& numbers) {
+  std::string first;
+  std::size_t more = 0;
+  for (const auto& [kind, shard] : kinds) {
+    const std::set<int>& have = numbers.at(kind);
+    const int begin = have.contains(shard.count) ? 1 : 0;
+    const auto wanted = static_cast<std::size_t>(std::max(shard.count, 0));
+    int absent = begin;
+    while (have.contains(absent)) ++absent;
+    if (absent >= begin + shard.count) continue;
+    more += wanted - std::min(wanted, have.size());
+    if (first.empty()) first = shard.path(absent);
+  }
+  if (more < 2) return printable(first);
+  return cat(printable(first), " and ", more - 1, " more files");
 }
 
-// Rows: links to blobs that are not there, and files that a file beside them counts with itself.
-// Where no file does, a part that another client left behind may be one of them.
-std::vector<std::string> missing_rows(const fs::path& snapshot) {
-  std::vector<std::string> missing;
+MissingRows missing_rows(const fs::path& snapshot) {
+  MissingRows missing;
   bool has_rows = false, is_counted = true;
-  std::set<std::string> wanted;
+  std::map<std::string, ShardName> kinds;  // by the path of number 0
+  std::map<std::string, std::set<int>> numbers;
   for (const auto& entry : fs::recursive_directory_iterator(snapshot)) {
     const std::string path = entry.path().lexically_relative(snapshot).generic_string();
     if (entry.is_directory() || !is_row_file(entry.path().filename().string())) continue;
     if (!entry.exists()) {
-      missing.push_back(path);
+      missing.certain.push_back(path);
       continue;
     }
     has_rows = true;
     const auto name = shard_name(path);
     is_counted = is_counted && name;
-    if (!name || !wanted.insert(name->path(0)).second) continue;
-    for (int n = 0; n < name->count; ++n)
-      if (!fs::exists(snapshot / name->path(n))) missing.push_back(name->path(n));
+    if (!name) continue;
+    kinds.emplace(name->path(0), *name);
+    numbers[name->path(0)].insert(name->number);
   }
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  if (!missing.empty()) return missing;
-  if (!has_rows) return {"files of rows (.parquet, .jsonl, .json)"};
+  std::sort(missing.certain.begin(), missing.certain.end());
+  if (!missing.certain.empty()) return missing;
+  if (!has_rows) return {{"files of rows (.parquet, .jsonl, .json)"}, ""};
+  missing.suspected = uncounted(kinds, numbers);
   const fs::path blobs = snapshot.parent_path().parent_path() / "blobs";
-  if (is_counted || !fs::is_directory(blobs)) return {};
-  for (const auto& entry : fs::directory_iterator(blobs))
-    if (entry.path().extension() == ".incomplete")
-      missing.push_back(cat("a file whose download was broken off (", entry.path().string(),
-                            "; remove it if nothing is missing)"));
+  if (!missing.suspected.empty() || is_counted || !fs::is_directory(blobs)) return missing;
+  for (const auto& entry : fs::directory_iterator(blobs)) {
+    if (entry.path().extension() != ".incomplete") continue;
+    missing.suspected = cat("a file whose download was broken off or is under way (",
+                            printable(entry.path().string()), ")");
+    break;
+  }
   return missing;
 }
 
-// Files that a snapshot lacks. A link whose blob is gone counts as missing.
+// Files that a model's snapshot lacks. A link whose blob is gone counts as missing.
 std::vector<std::string> missing_files(const fs::path& snapshot, RepoKind kind) {
   std::vector<std::string> missing;
-  if (kind == RepoKind::kDataset) return missing_rows(snapshot);
   if (kind == RepoKind::kTokenizer) {
     if (!fs::exists(snapshot / "tokenizer.json")) missing.emplace_back("tokenizer.json");
     return missing;
@@ -227,6 +232,17 @@ bool is_hub_id(std::string_view text) {
   return part(text.substr(0, slash)) && part(text.substr(slash + 1));
 }
 
+std::optional<std::string> cached_commit(const std::string& id, RepoKind kind,
+                                         const HubCache& cache, const std::string& revision) {
+  try {
+    return commit_of(repo_folder(cache, id, kind), revision, id, kind, cache);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision) {
   if (fs::exists(path_or_id)) {
@@ -234,7 +250,7 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
       fail(cat(path_or_id, ": holds no config.json; expected a Hugging Face checkpoint folder",
                exported_folder_hint(path_or_id)));
     }
-    return {path_or_id, ""};
+    return {.folder = path_or_id};
   }
   if (!is_hub_id(path_or_id)) {
     fail(cat(path_or_id, ": does not exist, and is not a hub id (ORG/NAME)"));
@@ -250,12 +266,22 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
     fail(cat(path_or_id, ": the cache has no snapshot ", snapshot.string(),
              what_to_do(path_or_id, kind, cache)));
   }
-  if (const auto missing = missing_files(snapshot, kind); !missing.empty()) {
-    fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ", missing.front(),
+  ResolvedRepo found{snapshot.string(), commit};
+  std::vector<std::string> missing;
+  if (kind != RepoKind::kDataset) {
+    missing = missing_files(snapshot, kind);
+  } else if (!WholeSnapshot(cache, kind, path_or_id, found).is_noted()) {
+    MissingRows rows = missing_rows(snapshot);
+    missing = std::move(rows.certain);
+    found.suspected = std::move(rows.suspected);
+  }
+  if (!missing.empty()) {
+    fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ",
+             printable(missing.front()),
              missing.size() > 1 ? cat(" and ", missing.size() - 1, " more files") : "",
              what_to_do(path_or_id, kind, cache)));
   }
-  return {snapshot.string(), commit};
+  return found;
 }
 
 }  // namespace glmtune::io

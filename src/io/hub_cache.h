@@ -31,7 +31,10 @@ enum class RepoKind : std::uint8_t { kModel, kTokenizer, kDataset };
 
 struct ResolvedRepo {
   std::string folder;
-  std::string commit;  // empty when a path was given
+  std::string commit = {};  // empty when a path was given
+  // Of a data set that nobody compared with the hub: what its files suggest that it lacks, such as
+  // "data/train-00001-of-00003.parquet and 2 more files"; empty where nothing does.
+  std::string suspected = {};
 };
 
 // 40 hexadecimal digits.
@@ -42,11 +45,16 @@ std::string repo_folder(const HubCache& cache, const std::string& id, RepoKind k
 // True for "ORG/NAME" and "NAME" of the characters that the hub allows.
 bool is_hub_id(std::string_view text);
 
+// The commit that the cache knows a revision as, whether or not its files are there.
+std::optional<std::string> cached_commit(const std::string& id, RepoKind kind,
+                                         const HubCache& cache, const std::string& revision);
+
 // A folder that exists is used as it is; otherwise the snapshot of `revision` (branch, tag or
 // commit) of a hub id. A model's snapshot must hold config.json and its weights, every shard of the
-// index; a tokenizer's tokenizer.json; a data set's some file of rows, of files that are numbered
-// (train-00000-of-00006.parquet) all, and of others no download that was broken off. The error
-// names the folder that was searched and what is missing.
+// index; a tokenizer's tokenizer.json; a data set's some file of rows and no link into nowhere. The
+// error names the folder that was searched and what is missing. What a data set only seems to lack,
+// of files that are numbered (train-00000-of-00006.parquet) or because of a download that was
+// broken off, is `suspected`, and nothing of one that was compared with the hub (hub_selection.h).
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision = "main");
 

@@ -280,8 +280,12 @@ std::string doubt(const ResolvedRepo& local, RepoKind kind) {
 ResolvedRepo resolve_offline(const std::string& id, RepoKind kind, const HubCache& hub,
                              const FetchOptions& options, const std::string& revision) {
   ResolvedRepo local = resolve_repo(id, kind, hub, revision);
+  if (!options.notice) return local;
   const std::string missing = doubt(local, kind);
-  if (!missing.empty() && options.notice && !WholeSnapshot(hub, kind, id, local).is_noted()) {
+  if (!local.suspected.empty()) {
+    options.notice(cat(id, ": ", local.folder, " seems to lack ", local.suspected,
+                       "; offline, so the hub is not asked"));
+  } else if (!missing.empty() && !WholeSnapshot(hub, kind, id, local).is_noted()) {
     options.notice(
         cat(id, ": offline, so the hub is not asked whether ", local.folder, " lacks ", missing));
   }
@@ -297,7 +301,9 @@ ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub
   const auto unknown = [&](const char* why) {
     if (options.notice)
       options.notice(cat(id, ": whether ", local.folder, " has all files of the hub is not known (",
-                         why, "); HF_HUB_OFFLINE=1 does not ask"));
+                         why, ")",
+                         local.suspected.empty() ? "" : cat("; it seems to lack ", local.suspected),
+                         "; HF_HUB_OFFLINE=1 does not ask"));
     return local;
   };
   try {
@@ -333,9 +339,17 @@ ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubC
     throw;
   } catch (const Error&) {  // a miss; the hub may have it
   }
+  // Part of a commit is completed from that commit: a run that resumes wants no other.
+  const auto commit = local ? std::nullopt : cached_commit(path_or_id, kind, hub, revision);
+  if (commit && *commit != revision && options.notice) {
+    options.notice(cat(path_or_id, ": the cache knows ", revision, " as commit ", *commit,
+                       ", which is not whole; the hub is asked for that commit (`hf download ",
+                       kind == RepoKind::kDataset ? "--repo-type dataset " : "", path_or_id,
+                       "` fetches the newest)"));
+  }
   try {
     if (local) return completed(path_or_id, kind, hub, options, *local);
-    return Fetch(hub, kind, path_or_id, options).run(revision);
+    return Fetch(hub, kind, path_or_id, options).run(commit.value_or(revision));
   } catch (const ConnectionError& e) {
     fail_machine(
         cat(path_or_id,

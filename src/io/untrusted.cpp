@@ -1,5 +1,8 @@
 #include "io/untrusted.h"
 
+#include <algorithm>
+
+#include "base/cat.h"
 #include "io/utf8.h"
 
 namespace glmtune::io {
@@ -40,6 +43,14 @@ std::string printable(std::string_view text, LineEnds line_ends) {
     }
     i += length;
   }
+  return out;
+}
+
+std::string printable_list(const std::vector<std::string>& names, std::size_t most) {
+  std::string out;
+  const std::size_t shown = std::min(most, names.size());
+  for (std::size_t i = 0; i < shown; ++i) out += cat(i == 0 ? "" : ", ", printable(names[i]));
+  if (shown < names.size()) out += cat(" and ", names.size() - shown, " more");
   return out;
 }
 

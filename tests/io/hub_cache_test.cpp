@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
+#include "io/row_files.h"
 #include "support/temp_folder.h"
 
 namespace glmtune::io {
@@ -111,27 +112,50 @@ TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
       return std::string(e.what());
     }
   };
+  const auto suspected = [&] {
+    return resolve_repo("org/chats", RepoKind::kDataset, cache).suspected;
+  };
   const std::string whole = (repo / "snapshots" / kCommit).string();
   EXPECT_NE(message().find("lacks files of rows"), std::string::npos) << message();
 
   // Numbered files tell how many there are, whatever else is under way.
-  add("train-00000-of-00003.parquet");
   add("train-00002-of-00003.parquet");
-  EXPECT_NE(message().find("lacks data/train-00001-of-00003.parquet"), std::string::npos)
-      << message();
+  EXPECT_EQ(suspected(), "data/train-00000-of-00003.parquet and 1 more files");
+  add("train-00000-of-00003.parquet");
+  EXPECT_EQ(suspected(), "data/train-00001-of-00003.parquet");
+  EXPECT_EQ(message(), whole);
   add("train-00001-of-00003.parquet");
   write_file((repo / "blobs/0123.incomplete").string(), "x");
-  EXPECT_EQ(message(), whole);
+  EXPECT_EQ(suspected(), "");
+  for (const char* name : {"part-00001-of-00002.jsonl", "part-00002-of-00002.jsonl"}) add(name);
+  EXPECT_EQ(suspected(), "");  // some count from one
 
   // Of other names, a part that was left may be one of them.
   add("more.jsonl");
-  EXPECT_NE(message().find("broken off (" + (repo / "blobs/0123.incomplete").string()),
-            std::string::npos)
-      << message();
-  fs::remove(repo / "blobs/0123.incomplete");
+  EXPECT_EQ(suspected(), "a file whose download was broken off or is under way (" +
+                             (repo / "blobs/0123.incomplete").string() + ")");
   EXPECT_EQ(message(), whole);
+  fs::remove(repo / "blobs/0123.incomplete");
+  EXPECT_EQ(suspected(), "");
   fs::remove(repo / "blobs/more.jsonl");
   EXPECT_NE(message().find("lacks data/more.jsonl"), std::string::npos) << message();
+}
+
+TEST(HubCache, NamesOfNumberedFiles) {
+  const auto shard = shard_name("data/train_sft-00003-of-00006.parquet");
+  ASSERT_TRUE(shard);
+  EXPECT_EQ(shard->before, "data/train_sft-");
+  EXPECT_EQ(shard->number, 3);
+  EXPECT_EQ(shard->count, 6);
+  EXPECT_EQ(shard->after, ".parquet");
+  EXPECT_EQ(shard->path(5), "data/train_sft-00005-of-00006.parquet");
+  ASSERT_TRUE(shard_name("00000-of-00001"));
+  EXPECT_EQ(shard_name("c4-train.01023-of-01024.json.gz")->before, "c4-train.");
+  for (const char* other : {"", "-of-", "a.jsonl", "a-00000-of-0001.jsonl", "a-0000-of-00001.jsonl",
+                            "a-000000-of-00001.jsonl", "a-00000-of-000001.jsonl",
+                            "00000-of-00001/a.jsonl", "a-00000/-of-00001", "a-00000-of-"})
+    EXPECT_FALSE(shard_name(other)) << other;
+  EXPECT_FALSE(shard_name(std::string(1'000'000, '0')));  // any length
 }
 
 TEST(HubCache, Ids) {

@@ -83,6 +83,82 @@ TEST(HubSnapshot, WhatAnotherClientLeftIsComparedWithTheHubOnceAndCompleted) {
   EXPECT_TRUE(contains(notices[0], "is not known (http://127.0.0.1:9")) << notices[0];
 }
 
+// A snapshot in the cache of which the hub's branch has moved on.
+struct OldSnapshot {
+  FakeHub hub;
+  std::string snapshot;
+  std::vector<std::string> notices;
+
+  explicit OldSnapshot(const std::vector<std::string>& names) {
+    hub.id = "org/chats";
+    hub.prefix = "datasets/";
+    for (const std::string& name : names) hub.files[name] = {"{\"a\": 1}\n"};
+    hub.on_hub = [](const ServedRequest& request) -> std::optional<ServedAnswer> {
+      if (!contains(request.target, "/revision/main")) return std::nullopt;
+      return ServedAnswer{.body = R"({"sha": "ffffffffffffffffffffffffffffffffffffffff",
+                                      "siblings": [{"rfilename": "new.jsonl", "size": 1}]})"};
+    };
+    snapshot = hub.repo() + "/snapshots/" + hub.commit;
+    for (const std::string& folder : {snapshot, hub.repo() + "/refs", hub.repo() + "/blobs"})
+      fs::create_directories(folder);
+    write_file(hub.repo() + "/refs/main", hub.commit);
+  }
+  void add(const std::string& name) const { write_file(snapshot + "/" + name, "{\"a\": 1}\n"); }
+  // What is fetched: always the old commit.
+  void fetch(bool offline) {
+    notices.clear();
+    HubCache cache = hub.cache();
+    cache.offline = offline;
+    FetchOptions options = FakeHub::options();
+    options.notice = [&](const std::string& n) { notices.push_back(n); };
+    EXPECT_EQ(fetch_repo(hub.id, RepoKind::kDataset, cache, options).folder, snapshot);
+    EXPECT_EQ(read_file(hub.repo() + "/refs/main"), hub.commit);
+  }
+};
+
+TEST(HubSnapshot, GapsInTheHubsOwnNumbersAreNoLack) {
+  OldSnapshot old({"part-00001-of-00004.jsonl", "part-00003-of-00004.jsonl"});
+  old.add("part-00001-of-00004.jsonl");
+  old.fetch(true);
+  ASSERT_EQ(old.notices.size(), 1U);
+  EXPECT_TRUE(contains(old.notices[0], "seems to lack part-00000-of-00004.jsonl and 2 more"))
+      << old.notices[0];
+  old.fetch(false);  // compared with the same commit
+  EXPECT_TRUE(fs::exists(old.snapshot + "/part-00003-of-00004.jsonl"));
+  EXPECT_FALSE(fs::exists(old.snapshot + "/part-00000-of-00004.jsonl"));
+  const std::size_t asked = old.hub.hub.requests().size();
+  for (const bool offline : {true, false}) {
+    old.fetch(offline);
+    EXPECT_TRUE(old.notices.empty()) << old.notices[0];
+    EXPECT_EQ(resolve_repo(old.hub.id, RepoKind::kDataset, old.hub.cache()).suspected, "");
+  }
+  EXPECT_EQ(old.hub.hub.requests().size(), asked);
+}
+
+TEST(HubSnapshot, ADownloadOfSomethingElseIsNoLack) {
+  OldSnapshot old({"a.jsonl"});
+  old.add("a.jsonl");
+  write_file(old.hub.repo() + "/blobs/0123.incomplete", "x");
+  old.fetch(true);
+  ASSERT_EQ(old.notices.size(), 1U);
+  EXPECT_TRUE(contains(old.notices[0], "broken off or is under way")) << old.notices[0];
+  old.fetch(false);
+  EXPECT_TRUE(old.notices.empty()) << old.notices[0];
+  old.fetch(true);
+  EXPECT_TRUE(old.notices.empty()) << old.notices[0];
+}
+
+TEST(HubSnapshot, WhatIsCertainlyMissingComesFromTheCommitOfTheCache) {
+  OldSnapshot old({"a.jsonl", "b.jsonl"});
+  old.add("a.jsonl");
+  fs::create_symlink("../../blobs/gone", old.snapshot + "/b.jsonl");
+  EXPECT_THROW(old.fetch(true), Error);
+  old.fetch(false);
+  EXPECT_EQ(read_file(old.snapshot + "/b.jsonl"), "{\"a\": 1}\n");
+  ASSERT_EQ(old.notices.size(), 1U);
+  EXPECT_TRUE(contains(old.notices[0], "knows main as commit " + old.hub.commit)) << old.notices[0];
+}
+
 TEST(HubSnapshot, ATokenizerWithoutItsTemplateIsCompleted) {
   FakeHub hub;
   fill_with_a_model(hub);

@@ -19,6 +19,12 @@ TEST(Untrusted, ControlCharactersOfBothSetsAreShownAsEscapes) {
             "\xC2\xA0 \xE2\x9F\xA6 \xF0\x9F\x98\x80");
 }
 
+TEST(Untrusted, AListOfNamesIsBoundedAndPrintable) {
+  EXPECT_EQ(printable_list({}), "");
+  EXPECT_EQ(printable_list({"a", "b\x1b[2J", "c"}), "a, b\\x1b[2J, c");
+  EXPECT_EQ(printable_list({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
+}
+
 TEST(Untrusted, PathsThatLeaveTheirFolderOrActOnATerminal) {
   for (const char* good :
        {"a", "a/b.txt", "data/train-00000-of-00002.parquet", "..a/b..", "\xC3\xA9"})
