@@ -1,12 +1,14 @@
 #include "train/nonfinite.h"
 
 #include "base/cat.h"
+#include "train/training_state.h"
 
 namespace glmtune::train {
 
-std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer) {
+std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer, Parameters which) {
   std::string first;
   engine.model().visit_parameters([&](nn::Parameter& p) {
+    if (which != Parameters::kAll && training_changes(p) != (which == Parameters::kTrained)) return;
     if (first.empty() && p.value.defined() && !optimizer.all_finite(engine.context(), p.value))
       first = p.name;
   });
@@ -21,7 +23,7 @@ std::string first_nonfinite(Engine& engine, Optimizer& optimizer,
     if (gradient.empty() && p.grad.defined() && !optimizer.all_finite(ctx, p.grad))
       gradient = p.name;
   });
-  if (const std::string parameter = first_nonfinite_parameter(engine, optimizer);
+  if (const std::string parameter = first_nonfinite_parameter(engine, optimizer, Parameters::kAll);
       !parameter.empty())
     return "the parameter " + parameter + " is not finite itself";
   std::int64_t layer = -1;

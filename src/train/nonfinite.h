@@ -14,8 +14,11 @@ struct NonFiniteWeights : Error {
   using Error::Error;
 };
 
-// The name of the first parameter that is not finite; empty when all are. Waits for the device.
-std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer);
+// Which parameters: those that training can change (training_changes()), or the others.
+enum class Parameters { kAll, kTrained, kFrozen };
+
+// The name of the first of them that is not finite; empty when all are. Waits for the device.
+std::string first_nonfinite_parameter(Engine& engine, Optimizer& optimizer, Parameters which);
 
 // The first of: a parameter that is not finite itself, the layer whose output is not in another
 // forward pass over `rows`, a gradient in memory. In words; waits for the device.

@@ -44,14 +44,15 @@ std::vector<SampleRow> largest_rows(const RowSize& size, const nn::AttentionSett
   const std::int64_t gathered = shortest_gathered(attention);
   std::vector<SampleRow> rows;
   // A last document of `last` tokens in the last pack, and `single` ones of one token in each: once
-  // with the longest of all, once with as many tokens on the gather path as there may be.
-  const auto add = [&](std::int64_t last, std::int64_t single) {
+  // with the longest of all, once with as many tokens on the gather path as there may be. alone:
+  // the last document has its pack to itself.
+  const auto add = [&](std::int64_t last, std::int64_t single, bool alone) {
     Lengths before;
     for (const std::int64_t at_least : {std::int64_t{1}, longest >= gathered ? gathered : 1}) {
       Lengths documents;
       for (std::int64_t pack = 1; pack <= size.packs; ++pack) {
         const std::int64_t end = pack == size.packs ? last : 0;
-        add_longest(documents, tokens - single - end, longest, at_least);
+        if (!alone || end == 0) add_longest(documents, tokens - single - end, longest, at_least);
         documents.insert(documents.end(), static_cast<std::size_t>(single), 1);
         if (end > 0) documents.push_back(end);
       }
@@ -60,12 +61,14 @@ std::vector<SampleRow> largest_rows(const RowSize& size, const nn::AttentionSett
       before = std::move(documents);
     }
   };
-  add(0, 0);
+  add(0, 0, false);
   if (longest >= gathered && size.most_documents != 1)
     for (const std::int64_t n : {std::int64_t{1}, std::min(gathered - 1, tokens - 1)})
-      if (n > 0 && n < gathered) add(n, 0);
+      if (n > 0 && n < gathered) add(n, 0, false);
+  if (longest >= gathered && size.most_documents == 1 && size.packs > 1 && gathered > 1)
+    add(gathered - 1, 0, true);
   const std::int64_t most = std::min(size.most_documents, tokens);
-  if (most > fewest) add(0, most - fewest);
+  if (most > fewest) add(0, most - fewest, false);
   return rows;
 }
 

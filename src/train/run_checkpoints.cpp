@@ -40,15 +40,19 @@ std::string losses_json(const StepResult& step, const std::vector<ValidationResu
   return io::to_json(losses, {.indent = 2}) + "\n";
 }
 
-// Whether a step folder's own validation loss is `loss`.
-bool has_validation_loss(const std::string& folder, const std::string& validation_set,
-                         double loss) {
+// A checkpoint's own validation loss of a set, where it was measured by the same numbers as the run
+// at `now` does.
+std::optional<double> own_validation_loss(const std::string& folder,
+                                          const std::string& validation_set,
+                                          const TrainingPosition& now) {
   try {
+    if (!same_validation(read_position(folder), now)) return std::nullopt;
     const io::Value losses = io::read_json_file(cat(folder, "/", kLosses));
     const io::Value* own = losses.is_object() ? losses.find(loss_key(validation_set)) : nullptr;
-    return own != nullptr && own->is_number() && own->as_double() == loss;
+    if (own == nullptr || !own->is_number()) return std::nullopt;
+    return own->as_double();
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -142,20 +146,27 @@ void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
   if (!warning.empty()) log_warning(warning);
 }
 
-// The lowest loss is that of a checkpoint of this folder, by the numbers of this recipe: another's
-// would keep LOWEST_VAL from ever naming one, and the best one from being kept.
-void RunCheckpoints::take_lowest_validation_loss(const StepFolder& from,
-                                                 const TrainingPosition& saved) {
+// The lowest loss is that of the checkpoint that LOWEST_VAL names, by the numbers of this recipe:
+// a lower one would keep the link from ever naming a checkpoint of this run, a higher one (of where
+// the run goes on from, before the linked one was saved) would move it to a worse checkpoint.
+void RunCheckpoints::take_lowest_validation_loss(const StepFolder& from) {
+  const std::string& set = recipe_.checkpoint.best_metric_key;
   std::error_code ec;
   const bool is_here = fs::equivalent(fs::path(from.path).parent_path(), folder_.root(), ec);
-  if (!saved.has_val_loss || !is_here || !same_validation(saved, at_)) return;
-  at_.lowest_val_loss = saved.lowest_val_loss;
-  at_.has_val_loss = true;
-  // A process may end between a save and the link to it; a later best one stays what is linked.
-  if (!has_validation_loss(from.path, recipe_.checkpoint.best_metric_key, saved.lowest_val_loss))
-    return;
-  const auto linked = folder_.pointed_at("LOWEST_VAL");
-  if (!linked || saved_at(linked->path) < saved_at(from.path)) folder_.point("LOWEST_VAL", from);
+  std::optional<double> lowest;
+  // From elsewhere a run may come to a folder with checkpoints of another one.
+  if (const auto linked = folder_.pointed_at("LOWEST_VAL");
+      linked && (is_here || belongs_to_run(*linked, at_)))
+    lowest = own_validation_loss(linked->path, set, at_);
+  // A process may end between a save and the link to it.
+  if (is_here)
+    if (const auto loss = own_validation_loss(from.path, set, at_);
+        loss && (!lowest || *loss < *lowest)) {
+      folder_.point("LOWEST_VAL", from);
+      lowest = loss;
+    }
+  at_.has_val_loss = lowest.has_value();
+  at_.lowest_val_loss = lowest.value_or(0);
 }
 
 void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
@@ -181,9 +192,8 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   at_.next_step = saved.next_step;
   at_.updates = saved.updates;
   at_.cursor = saved.cursor;
-  take_lowest_validation_loss(*found, saved);
-  resumed_ = true;
-  resumed_epoch_ = found->epoch;
+  take_lowest_validation_loss(*found);
+  resumed_from_ = *found;
   log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                at_.cursor.epoch));
   if (const std::string changed = changed_settings(saved, at_); !changed.empty())
@@ -220,9 +230,23 @@ models::SaveReport RunCheckpoints::export_model(Engine& engine, const std::strin
                                   .progress = byte_progress("Saving the model", terminal_)});
 }
 
+void RunCheckpoints::check_loaded(Engine& engine, Optimizer& optimizer) const {
+  std::string first = first_nonfinite_parameter(engine, optimizer, Parameters::kTrained);
+  const bool is_saved = resumed() && !first.empty();
+  if (first.empty()) first = first_nonfinite_parameter(engine, optimizer, Parameters::kFrozen);
+  if (first.empty()) return;
+  const std::string& base = model_.folder;
+  fail(cat("the weights are not finite before the first step: ", first, " of ",
+           is_saved ? resumed_from_.path : base,
+           " has a NaN or an infinity; the files are damaged, or were written by a run that ",
+           "diverged; ",
+           is_saved ? "go on from another checkpoint (checkpoint.restore_from)"
+                    : "fetch or convert the model again, or name another one"));
+}
+
 // Weights that a step has spoilt never replace good ones.
 void RunCheckpoints::check_finite(Engine& engine, Optimizer& optimizer) const {
-  const std::string first = first_nonfinite_parameter(engine, optimizer);
+  const std::string first = first_nonfinite_parameter(engine, optimizer, Parameters::kTrained);
   if (first.empty()) return;
   const auto kept = folder_.pointed_at("LATEST");
   throw NonFiniteWeights(
@@ -289,7 +313,7 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
 }
 
 void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {
-  if (recipe_.checkpoint.enabled) write(engine, optimizer, resumed_epoch_, {}, {}, true);
+  if (recipe_.checkpoint.enabled) write(engine, optimizer, resumed_from_.epoch, {}, {}, true);
 }
 
 void RunCheckpoints::log_lowest_validation_loss() const {

@@ -31,17 +31,21 @@ class RunCheckpoints {
   // Fills the model and the optimizer from the best checkpoint and moves position() there; without
   // one nothing happens. Error where all are damaged, or another model's.
   void resume(Engine& engine, Optimizer& optimizer);
+  // Error, naming the tensor and the folder it came from, where a weight of the model or of the
+  // checkpoint is not finite: one that no step reads, or only a later one, would train unnoticed.
+  // After resume(), with the arenas reserved.
+  void check_loaded(Engine& engine, Optimizer& optimizer) const;
   // Error where a save to come has a folder in its way, which is never overwritten.
   void check_folder_is_free(const StepScheduler& scheduler) const;
 
-  bool resumed() const { return resumed_; }
+  bool resumed() const { return !resumed_from_.path.empty(); }
   // The next step and what goes with it; the training loop moves it on.
   TrainingPosition& position() { return at_; }
 
   // Writes a checkpoint, points LATEST (and LOWEST_VAL) at it and removes those that
-  // max_recent_checkpoints leaves out. is_last: nothing follows. Weights that are not finite throw
-  // NonFiniteWeights before anything is written; where the Hugging Face folder fails, the training
-  // state is published without it before the Error.
+  // max_recent_checkpoints leaves out. is_last: nothing follows. Trained weights that are not
+  // finite throw NonFiniteWeights before anything is written; where the Hugging Face folder fails,
+  // the training state is published without it before the Error.
   void save(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
             const std::vector<ValidationResult>& validation, bool is_last);
   // The same of a run without steps: what was loaded is written again.
@@ -51,7 +55,7 @@ class RunCheckpoints {
 
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
-  void take_lowest_validation_loss(const StepFolder& from, const TrainingPosition& saved);
+  void take_lowest_validation_loss(const StepFolder& from);
   bool exports(bool is_last) const;
   void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
              const std::vector<ValidationResult>& validation, bool is_last);
@@ -65,8 +69,7 @@ class RunCheckpoints {
   std::vector<StepFolder> candidates_;  // that the run may go on from, the best first
   io::Value facts_;                     // for the manifests
   TrainingPosition at_;
-  bool resumed_ = false;
-  std::int64_t resumed_epoch_ = 0;  // of the step folder
+  StepFolder resumed_from_;  // without a path: the run starts at the model's weights
 };
 
 }  // namespace glmtune::train

@@ -57,6 +57,7 @@ class Run {
       log_warning("checkpoint.enabled is false: no checkpoint will be saved");
     MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, done);
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
+    checkpoints_.check_loaded(*engine_, *optimizer_);
     return train(metrics);
   }
 

@@ -30,8 +30,7 @@ std::vector<std::pair<std::string, Tensor>> state_tensors(models::CausalLm& mode
                                                           Optimizer& optimizer) {
   std::vector<std::pair<std::string, Tensor>> list;
   model.visit_parameters([&](nn::Parameter& p) {
-    // The router's bias has no gradient but may be moved by the sign rule.
-    if (p.trainable || p.name.ends_with(kRouterBias)) list.emplace_back(p.name, p.value);
+    if (training_changes(p)) list.emplace_back(p.name, p.value);
   });
   optimizer.visit_state([&](const std::string& name, Tensor t) { list.emplace_back(name, t); });
   return list;
@@ -76,11 +75,15 @@ std::uint64_t seed_of(const std::string& digits, const std::string& where) {
 
 }  // namespace
 
+bool training_changes(const nn::Parameter& p) {
+  return p.trainable || p.name.ends_with(kRouterBias);
+}
+
 std::string model_signature(models::CausalLm& model, void* stream) {
   Fnv1a hash;
   model.visit_parameters([&](nn::Parameter& p) {
     hash.add(cat(p.name, " ", p.value.shape_string(), "\n"));
-    if (p.trainable || p.name.ends_with(kRouterBias)) return;
+    if (training_changes(p)) return;
     // Frozen parameters tell one base model from another of the same shape.
     const std::int64_t n = p.value.count();
     const OwnedTensor host({n}, p.value.dtype, Device::kCpu);

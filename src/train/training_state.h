@@ -33,6 +33,9 @@ struct TrainingPosition {
 // What model_signature() begins with; checkpoints of earlier versions have other signatures.
 inline constexpr std::string_view kSignatureVersion = "2-";
 
+// Whether training can change a parameter: by its gradient or, the router's bias, by the sign rule.
+bool training_changes(const nn::Parameter& p);
+
 // A digest of every parameter's name, shape and dtype, and of the values of the frozen ones.
 std::string model_signature(models::CausalLm& model, void* stream);
 

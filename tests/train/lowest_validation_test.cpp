@@ -1,4 +1,6 @@
 // LOWEST_VAL: the checkpoint of this run and folder whose validation loss is the lowest.
+#include <fmt/format.h>
+
 #include "train/checkpoint_folder.h"
 #include "trainer_support.h"
 
@@ -19,6 +21,9 @@ class LowestValidation : public Trainer {
                             "mock_iterable_dataset.MockIterableDataset, vocab_size: 320, seq_len: "
                             "24, num_samples: 7}\n"),
                 "ckpt_every_steps: ", "val_every_steps: 1, ckpt_every_steps: ");
+  }
+  double loss(const std::string& folder) const {
+    return io::read_json_file(path(folder) + "/losses.json").find("val_loss")->as_double();
   }
   std::string lowest(const std::string& out) const {
     const auto found = CheckpointFolder(path(out)).pointed_at("LOWEST_VAL");
@@ -47,6 +52,35 @@ TEST_F(LowestValidation, AProcessThatEndedBeforeItsLinkLeavesItToTheNextOne) {
   folder.point("LOWEST_VAL", folder.published().front());
   ASSERT_EQ(train(recipe("out", 4)), 0);  // nothing is left to do
   EXPECT_EQ(lowest("out"), "epoch_1_step_3");
+}
+
+TEST_F(LowestValidation, ARunThatGoesBackDoesNotMoveItToAWorseCheckpoint) {
+  const std::string every = "ckpt_every_steps: 1,", kept = "{enabled: true,";
+  ASSERT_EQ(train(with(recipe("out", 4), every, "ckpt_every_steps: 2,")), 0);
+  ASSERT_EQ(lowest("out"), "epoch_1_step_3");
+  // Beside the better one: step 2, after step 1.
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  const int status = train(with(with(recipe("out", 3), every, "ckpt_every_steps: 3,"), kept,
+                                cat(kept, " restore_from: epoch_0_step_1,")));
+  const std::string said =
+      testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  ASSERT_EQ(status, 0) << said;
+  ASSERT_LT(loss("out/epoch_1_step_2"), loss("out/epoch_0_step_1"));
+  ASSERT_GT(loss("out/epoch_1_step_2"), loss("out/epoch_1_step_3"));
+  EXPECT_EQ(lowest("out"), "epoch_1_step_3");
+  EXPECT_NE(said.find(fmt::format("lowest validation loss of a checkpoint: {:.4f}, {}",
+                                  loss("out/epoch_1_step_3"), path("out/epoch_1_step_3"))),
+            std::string::npos)
+      << said;
+}
+
+TEST_F(LowestValidation, WhereTheBestOneWasRemovedTheBestThatIsLeftIsNamed) {
+  ASSERT_EQ(train(recipe("out", 4)), 0);
+  ASSERT_EQ(lowest("out"), "epoch_1_step_3");
+  fs::remove_all(path("out/epoch_1_step_3"));
+  ASSERT_EQ(train(recipe("out", 3)), 0);  // nothing is left to do
+  EXPECT_EQ(lowest("out"), "epoch_1_step_2");
 }
 
 }  // namespace

@@ -48,7 +48,16 @@ TEST(RowSize, GatheredDocumentsStandBesideShortAndMaskedOnes) {
             (std::vector<Ints>{{0, 20, 24}, {0, 15, 24}}));
 }
 
-// Rows as a data set may lay them: any cut of each pack into documents of the allowed length.
+TEST(RowSize, TheOnlyDocumentOfAnotherPackMayBeAShortOne) {
+  const nn::AttentionSettings attention{.index_topk = 4, .masked_max_tokens = 8};
+  EXPECT_EQ(bounds_of({.packs = 3, .tokens = 9, .most_documents = 1}, attention),
+            (std::vector<Ints>{{0, 9, 18, 27}, {0, 9, 18, 26}}));
+  EXPECT_EQ(bounds_of({.packs = 3, .tokens = 8, .most_documents = 1}, attention),
+            (std::vector<Ints>{{0, 8, 16, 24}}));
+}
+
+// Rows as a data set may lay them: any cut of each pack, which may be shorter than the longest,
+// into documents of the allowed length; or one document a pack.
 TEST(RowSize, NoRowTakesMoreThanThePlan) {
   models::GlmConfig config = test::tiny_config();
   // Sizes at which no tensor is padded to 256 bytes and no document to whole tiles.
@@ -69,13 +78,17 @@ TEST(RowSize, NoRowTakesMoreThanThePlan) {
                   {.device = Device::kMeta, .gradients = true});
     engine.model().attention().masked_max_tokens = 64;
     for (int round = 0; round < 60; ++round) {
-      const std::int64_t packs = 1 + below(2), tokens = 256 + 64 * below(3);
+      const bool alone = below(3) == 0;
+      const std::int64_t packs = 1 + below(3);
+      const std::int64_t tokens = alone ? 65 + below(64) : 256 + 64 * below(3);
       std::vector<std::int64_t> documents;
       RowSize size{.packs = packs, .tokens = tokens};
       for (std::int64_t pack = 0; pack < packs; ++pack) {
         std::int64_t count = 0;
-        for (std::int64_t at = 0; at < tokens; ++count) {
-          const std::int64_t n = std::min(tokens - at, 1 + below(below(2) == 0 ? 8 : tokens));
+        const std::int64_t end = below(2) == 0 ? 1 + below(tokens) : tokens;
+        for (std::int64_t at = 0; at < end; ++count) {
+          const std::int64_t n =
+              alone ? end : std::min(end - at, 1 + below(below(2) == 0 ? 8 : tokens));
           documents.push_back(n);
           at += n;
         }

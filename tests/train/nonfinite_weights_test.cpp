@@ -1,0 +1,93 @@
+// Weights that are not finite already where a run starts.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+
+#include "models/glm_moe_dsa.h"
+#include "support/tiny_model.h"
+#include "train/checkpoint_folder.h"
+#include "train/nonfinite.h"
+#include "train/trainer_support.h"
+
+namespace glmtune::train {
+namespace {
+
+constexpr const char* kFrozen = "model.layers.0.self_attn.indexer.wk.weight";
+
+class NonFiniteStart : public Trainer {
+ protected:
+  // The golden model with NaNs at the start of a tensor: training on it ends with this error.
+  std::string error_with_nan_in(const std::string& tensor) {
+    fs::copy(kGolden, path("base"));
+    const std::string file = path("base/model.safetensors");
+    const std::uint64_t offset = io::SafetensorsFile::open(file).at(tensor).offset;
+    {
+      std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+      out.seekp(static_cast<std::streamoff>(offset));
+      out.write("\xff\xff\xff\x7f", 4);  // one F32, or two BF16
+    }
+    std::string recipe = mock_recipe("out", 2, 1);
+    recipe.replace(recipe.find(kGolden + "\n"), kGolden.size(), path("base"));
+    try {
+      train(recipe);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  }
+  void expect_error_with_nan_in(const std::string& tensor) {
+    const std::string message = error_with_nan_in(tensor);
+    EXPECT_NE(message.find(cat("the weights are not finite before the first step: ", tensor, " of ",
+                               path("base"))),
+              std::string::npos)
+        << message;
+    EXPECT_TRUE(CheckpointFolder(path("out")).published().empty());
+  }
+};
+
+TEST_F(NonFiniteStart, AFrozenTensorThatNoStepReadsIsNamedBeforeTraining) {
+  expect_error_with_nan_in(kFrozen);
+}
+
+TEST_F(NonFiniteStart, ATrainedTensorIsNamedBeforeTraining) {
+  expect_error_with_nan_in("model.embed_tokens.weight");
+}
+
+TEST(NonFiniteParameters, ThoseThatTrainingChangesAreToldFromFrozenOnes) {
+  Engine engine(models::make_model(test::tiny_config(), DType::kF64, 1e-5), {.gradients = true});
+  test::randomize(engine.model(), 3);
+  Optimizer optimizer(engine.model(), {}, 1, Device::kCpu);
+  engine.reserve({.saved = 0, .scratch = optimizer.scratch_bytes(Device::kCpu)});
+  const auto first = [&](Parameters which) {
+    return first_nonfinite_parameter(engine, optimizer, which);
+  };
+  // The first element: NaN, or 1 again.
+  const auto spoil = [&](const std::string& name, bool yes) {
+    engine.model().visit_parameters([&](nn::Parameter& p) {
+      if (p.name != name) return;
+      const double value = yes ? std::numeric_limits<double>::quiet_NaN() : 1;
+      if (p.value.dtype == DType::kF64)
+        *p.value.as<double>() = value;
+      else
+        *p.value.as<float>() = static_cast<float>(value);
+    });
+  };
+  EXPECT_EQ(first(Parameters::kAll), "");
+  spoil(kFrozen, true);
+  EXPECT_EQ(first(Parameters::kAll), kFrozen);
+  EXPECT_EQ(first(Parameters::kFrozen), kFrozen);
+  EXPECT_EQ(first(Parameters::kTrained), "");
+  spoil(kFrozen, false);
+  // The router's bias has no gradient, and moves all the same.
+  for (const std::string name :
+       {"model.norm.weight", "model.layers.1.mlp.gate.e_score_correction_bias"}) {
+    spoil(name, true);
+    EXPECT_EQ(first(Parameters::kTrained), name);
+    EXPECT_EQ(first(Parameters::kFrozen), "");
+    spoil(name, false);
+  }
+}
+
+}  // namespace
+}  // namespace glmtune::train
