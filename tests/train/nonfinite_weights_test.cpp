@@ -27,7 +27,7 @@ class NonFiniteStart : public Trainer {
       out.seekp(static_cast<std::streamoff>(offset));
       out.write("\xff\xff\xff\x7f", 4);  // one F32, or two BF16
     }
-    std::string recipe = mock_recipe("out", 2, 1);
+    std::string recipe = mock_recipe("out", 4, 1);
     recipe.replace(recipe.find(kGolden + "\n"), kGolden.size(), path("base"));
     try {
       train(recipe);
