@@ -6,34 +6,12 @@
 
 #include "base/exit_code.h"
 #include "io/files.h"
-#include "train/checkpoint_folder.h"
-#include "train/trainer_support.h"
+#include "train/folder_support.h"
 
 namespace glmtune::train {
 namespace {
 
-class FailedSave : public Trainer {
- protected:
-  static std::string with(std::string recipe, const std::string& text, const std::string& by) {
-    const std::size_t at = recipe.find(text);
-    check(at != std::string::npos, cat("the recipe has no ", text));
-    return recipe.replace(at, text.size(), by);
-  }
-  std::string error_of(const std::string& recipe) {
-    try {
-      train(recipe);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  }
-  std::vector<std::string> step_folders(const std::string& out) const {
-    std::vector<std::string> names;
-    for (const StepFolder& f : CheckpointFolder(path(out)).published())
-      names.push_back(fs::path(f.path).filename());
-    return names;
-  }
-};
+class FailedSave : public FolderTrainer {};
 
 TEST_F(FailedSave, WeightsThatAreNotFiniteNeverReplaceGoodOnes) {
   const std::string good = with(mock_recipe("out", 3, 1), "{enabled: true,",

@@ -5,22 +5,15 @@
 
 #include "base/exit_code.h"
 #include "io/files.h"
-#include "train/checkpoint_folder.h"
+#include "train/folder_support.h"
 #include "train/resume.h"
 #include "train/run_lock.h"
-#include "train/trainer_support.h"
 
 namespace glmtune::train {
 namespace {
 
-class RunFolder : public Trainer {
+class RunFolder : public FolderTrainer {
  protected:
-  // The recipe with a text of it replaced.
-  static std::string with(std::string recipe, const std::string& text, const std::string& by) {
-    const std::size_t at = recipe.find(text);
-    check(at != std::string::npos, cat("the recipe has no ", text));
-    return recipe.replace(at, text.size(), by);
-  }
   // Also for runs of two steps.
   std::string mock_recipe(const std::string& out, int steps, int every) const {
     return yaml({.checkpoint_dir = path(out), .steps = steps, .every = every, .warmup_steps = 1});
@@ -30,21 +23,6 @@ class RunFolder : public Trainer {
   }
   static std::string restored(const std::string& recipe, const std::string& from) {
     return with(recipe, "{enabled: true,", cat("{enabled: true, restore_from: ", from, ","));
-  }
-
-  std::string error_of(const std::string& recipe) {
-    try {
-      train(recipe);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  }
-  std::vector<std::string> step_folders(const std::string& out) const {
-    std::vector<std::string> names;
-    for (const StepFolder& f : CheckpointFolder(path(out)).published())
-      names.push_back(fs::path(f.path).filename());
-    return names;
   }
 };
 
