@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "cuda/device.h"
 #include "io/files.h"
+#include "io/host_memory.h"
 #include "models/hf_checkpoint.h"
-#include "train/host_memory.h"
 #include "train/trainer.h"
 
 namespace glmtune::apps {
@@ -72,7 +72,7 @@ class Judge {
 
  private:
   static std::string place() {
-    const std::string limit = train::host_memory().limit_file;
+    const std::string limit = io::host_memory().limit_file;
     return limit.empty() ? "on this machine" : cat("under the container's limit in ", limit);
   }
 

@@ -1,4 +1,3 @@
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "data/rows.h"
 #include "io/codec.h"
+#include "io/host_memory.h"
 #include "io/parquet.h"
 
 namespace glmtune::data {
@@ -85,13 +85,12 @@ class Gunzip {
 }  // namespace
 
 std::uint64_t most_unpacked_bytes() {
-  const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 1L));
-  return pages * static_cast<std::uint64_t>(std::max(::sysconf(_SC_PAGESIZE), 1L)) / 4 * 3;
+  return io::host_memory().available / 4 * 3;
 }
 
 FileBytes::FileBytes(const std::string& path, std::uint64_t most) {
   if (path.ends_with(".parquet")) {
-    unpacked_ = io::parquet_to_json_lines(path);
+    unpacked_ = io::parquet_to_json_lines(path, most);
     return;
   }
   file_.emplace(path);

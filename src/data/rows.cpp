@@ -6,6 +6,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/shuffle.h"
+#include "io/files.h"
 
 namespace glmtune::data {
 namespace {
@@ -123,8 +124,12 @@ void Rows::index_lines(std::int32_t file, std::uint64_t start) {
 
 void Rows::index_array(std::int32_t file, std::uint64_t start) {
   File& f = files_[static_cast<std::size_t>(file)];
+  if (f.bytes->size() > most_unpacked_bytes())
+    fail(cat(f.path, ": a JSON array is held in memory, and its ", io::human_bytes(f.bytes->size()),
+             " are most of what is left; write one object a line (JSON Lines)"));
   std::string buffer;
   f.elements = io::parse_json(f.bytes->read(start, f.bytes->size() - start, buffer), f.path);
+  f.bytes.reset();
   for (std::size_t i = 0; i < f.elements.size(); ++i) {
     all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
   }

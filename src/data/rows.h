@@ -2,7 +2,7 @@
 // Rows: the JSON objects of one or several files, shuffled and sliced as a recipe asks, parsed one
 // at a time. Files are JSON Lines (one object a line, blank lines skipped, line numbers physical)
 // or one JSON array, either also packed with gzip or zstd; or Parquet. Of plain
-// files only line positions are kept; the others are unpacked into memory.
+// JSON Lines only line positions are kept; the others are unpacked into memory.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ namespace glmtune::data {
 
 inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
 
-// Three quarters of this machine's memory: what packed files may take of it.
+// Three quarters of the memory that is left to this process: what one more file may take of it.
 std::uint64_t most_unpacked_bytes();
 
 // A file's bytes: read where they are wanted from a plain file, or unpacked into memory (Error
@@ -80,8 +80,8 @@ class Rows {
   struct File {
     std::string path;
     bool array = false;
-    std::unique_ptr<FileBytes> bytes;
-    io::Value elements;  // array files, parsed whole
+    std::unique_ptr<FileBytes> bytes;  // none of an array, which is parsed whole
+    io::Value elements;                // of an array
   };
   void index_lines(std::int32_t file, std::uint64_t start);
   void index_array(std::int32_t file, std::uint64_t start);

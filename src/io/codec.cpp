@@ -72,10 +72,10 @@ bool is_zstd(std::string_view bytes) {
 }
 
 void fail_too_large(std::string_view where, std::uint64_t most) {
-  fail(
-      cat(where, ": unpacks to more than ", human_bytes(most),
-          ", which is most of this machine's memory; unpack it to a plain file, which is not held ",
-          "in memory, or into several"));
+  fail(cat(
+      where, ": unpacks to more than ", human_bytes(most),
+      ", most of the memory that is left here; unpack it to a plain file, which is not held in ",
+      "memory"));
 }
 
 std::string unzstd(std::string_view packed, std::string_view where, std::uint64_t most) {
@@ -95,8 +95,9 @@ std::string unzstd(std::string_view packed, std::string_view where, std::uint64_
     }
     out.append(block, 0, to.pos);
     if (out.size() > most) fail_too_large(where, most);
-    // A full block may leave more to flush although all input is taken.
-    while (in.pos == in.size && to.pos == to.size) {
+    // A full block may leave more to flush although all input is taken; after the end of a frame
+    // the decoder would ask for the header of another.
+    while (state != 0 && in.pos == in.size && to.pos == to.size) {
       to.pos = 0;
       state = ZSTD_decompressStream(stream.get(), &to, &in);
       if (ZSTD_isError(state) != 0) fail(cat(where, ": ", ZSTD_getErrorName(state)));

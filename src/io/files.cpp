@@ -69,17 +69,13 @@ void fail_errno(const std::string& path, std::string_view doing, int error) {
       fail(cat(message, "; check the permissions of the file and its folder"));
     case EROFS:
       fail(cat(message, "; choose a folder that can be written"));
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-    case ENAMETOOLONG:
-      fail(message);
     case ELOOP:
       fail(cat(message, "; the link leads back to itself"));
     case EMFILE:
     case ENFILE:
       fail_machine(cat(message, "; raise the limit of open files (ulimit -n)"));
     default:
+      if (is_users_error(error)) fail(message);
       fail_machine(message);
   }
 }

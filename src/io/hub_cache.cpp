@@ -1,5 +1,8 @@
 #include "io/hub_cache.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -28,6 +31,12 @@ bool is_true(const std::optional<std::string>& value) {
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
+}
+
+// The user's folder where HOME does not say it, as for a service.
+std::string home_of_account() {
+  const passwd* account = ::getpwuid(::getuid());
+  return account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "";
 }
 
 // The first word of a file with one line.
@@ -172,6 +181,7 @@ HubCache hub_cache(const Environment& environment) {
     auto value = environment(name);
     return value && !value->empty() ? value : std::nullopt;
   };
+  const std::string user = set("HOME").value_or(home_of_account());
   if (const auto v = set("HF_HUB_CACHE")) {
     cache.root = *v;
   } else if (const auto old = set("HUGGINGFACE_HUB_CACHE")) {
@@ -181,10 +191,10 @@ HubCache hub_cache(const Environment& environment) {
   } else if (const auto xdg = set("XDG_CACHE_HOME")) {
     cache.root = *xdg + "/huggingface/hub";
   } else {
-    cache.root = set("HOME").value_or("") + "/.cache/huggingface/hub";
+    cache.root = user + "/.cache/huggingface/hub";
   }
   const auto expand = [&](std::string& path) {
-    if (path.starts_with("~/")) path = set("HOME").value_or("") + path.substr(1);
+    if (path.starts_with("~/")) path = user + path.substr(1);
   };
   expand(cache.root);
   if (const auto endpoint = set("HF_ENDPOINT")) cache.endpoint = *endpoint;
@@ -196,8 +206,8 @@ HubCache hub_cache(const Environment& environment) {
     cache.token_from = name;
   }
   if (!cache.token.empty()) return cache;
-  std::string home = set("HF_HOME").value_or(
-      set("XDG_CACHE_HOME").value_or(set("HOME").value_or("") + "/.cache") + "/huggingface");
+  std::string home =
+      set("HF_HOME").value_or(set("XDG_CACHE_HOME").value_or(user + "/.cache") + "/huggingface");
   std::string file = set("HF_TOKEN_PATH").value_or(home + "/token");
   expand(file);
   std::error_code error;

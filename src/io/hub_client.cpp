@@ -80,7 +80,11 @@ HubClient::HubClient(const HubCache& hub, RepoKind kind, std::string id, const H
       longest_list_(http.longest_list),
       notice_(std::move(notice)),
       stop_(stop),
-      origin_(origin_of(hub.endpoint)) {}
+      origin_(origin_of(hub.endpoint)) {
+  if (!origin_.starts_with("http://") && !origin_.starts_with("https://"))
+    fail(cat("HF_ENDPOINT: expected an address that begins with http:// or https://, found \"",
+             hub.endpoint, "\""));
+}
 
 std::string HubClient::file_url(const std::string& commit, const std::string& path) const {
   return cat(hub_.endpoint, kind_ == RepoKind::kDataset ? "/datasets/" : "/", id_, "/resolve/",

@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/codec.h"
 #include "io/parquet_column.h"
 
 namespace glmtune::io {
@@ -298,7 +299,7 @@ std::vector<Value> ParquetFile::read_group(std::size_t group) const {
   }
 }
 
-std::string parquet_to_json_lines(const std::string& path) {
+std::string parquet_to_json_lines(const std::string& path, std::uint64_t most) {
   const ParquetFile file = ParquetFile::open(path);
   std::string out;
   for (std::size_t g = 0; g < file.groups(); ++g) {
@@ -306,6 +307,7 @@ std::string parquet_to_json_lines(const std::string& path) {
       out += to_json(row);
       out.push_back('\n');
     }
+    if (out.size() > most) fail_too_large(path, most);
   }
   return out;
 }

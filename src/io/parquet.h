@@ -43,7 +43,7 @@ class ParquetFile {
   std::unique_ptr<parquet::Node> root_;
 };
 
-// Every row as a line of JSON.
-std::string parquet_to_json_lines(const std::string& path);
+// Every row as a line of JSON; more than `most` bytes are an Error.
+std::string parquet_to_json_lines(const std::string& path, std::uint64_t most);
 
 }  // namespace glmtune::io

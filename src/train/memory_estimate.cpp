@@ -6,8 +6,8 @@
 #include "base/cat.h"
 #include "cuda/device.h"
 #include "io/files.h"
+#include "io/host_memory.h"
 #include "models/glm_moe_dsa.h"
-#include "train/host_memory.h"
 #include "train/optimizer.h"
 #include "train/pass_options.h"
 
@@ -120,7 +120,7 @@ std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe,
 
 std::uint64_t available_memory(Device device) {
   if (device == Device::kCuda) return cuda_device_info(0).free_bytes;
-  return host_memory().available;
+  return io::host_memory().available;
 }
 
 }  // namespace glmtune::train

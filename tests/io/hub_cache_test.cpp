@@ -1,6 +1,8 @@
 #include "io/hub_cache.h"
 
 #include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -55,6 +57,9 @@ TEST(HubCache, RootFollowsTheEnvironment) {
   EXPECT_EQ(hub_cache(environment({{"HF_HOME", "~/h"}, {"HOME", "/u"}})).root, "/u/h/hub");
   EXPECT_EQ(hub_cache(environment({{"XDG_CACHE_HOME", "/x"}})).root, "/x/huggingface/hub");
   EXPECT_EQ(hub_cache(environment({{"HOME", "/u"}})).root, "/u/.cache/huggingface/hub");
+  // Without HOME the account's folder, not the file system's root.
+  EXPECT_EQ(hub_cache(environment({})).root,
+            std::string(::getpwuid(::getuid())->pw_dir) + "/.cache/huggingface/hub");
   EXPECT_TRUE(hub_cache(environment({{"HF_HUB_OFFLINE", "yes"}})).offline);
   EXPECT_FALSE(hub_cache(environment({{"HF_HUB_OFFLINE", "0"}})).offline);
 }

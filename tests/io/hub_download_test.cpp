@@ -322,6 +322,17 @@ TEST(HubDownload, WithoutAHubTheFolderThatWasSearchedIsNamed) {
   EXPECT_TRUE(contains(offline, "HF_HUB_OFFLINE")) << offline;
 }
 
+TEST(HubDownload, AnEndpointOfAnotherSchemeIsRefusedAtOnce) {
+  const FakeHub hub;
+  for (const char* endpoint : {"file:///tmp", "ftp://mirror"}) {
+    HubCache cache = hub.cache();
+    cache.endpoint = endpoint;
+    const std::string message = hub.message(cache);
+    EXPECT_TRUE(contains(message, "HF_ENDPOINT: expected")) << message;
+    EXPECT_TRUE(contains(message, endpoint)) << message;
+  }
+}
+
 TEST(HubDownload, NamesThatLeadOutOfTheSnapshotAreRefused) {
   FakeHub hub;
   fill_with_a_model(hub);

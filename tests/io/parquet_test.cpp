@@ -72,7 +72,7 @@ TEST(Parquet, ColumnsAndLines) {
             (std::vector<std::string>{"id", "messages", "n", "x", "ok", "tags", "m"}));
   EXPECT_EQ(file.groups(), 3U);
   EXPECT_EQ(file.rows_of_group(2), 6);
-  EXPECT_EQ(json_lines(parquet_to_json_lines(file.path())),
+  EXPECT_EQ(json_lines(parquet_to_json_lines(file.path(), std::uint64_t{1} << 30U)),
             json_lines(read_file(kFixtures + "nested.jsonl")));
 }
 
@@ -148,6 +148,17 @@ TEST(Codec, ZstdFilesOfSeveralFrames) {
   EXPECT_EQ(unzstd(bytes, "f", 12), "hello\nworld\n");
   EXPECT_THROW((void)unzstd(bytes, "f", 11), Error);
   EXPECT_THROW((void)unzstd(bytes.substr(0, bytes.size() - 2), "f", 12), Error);
+  // A frame of one block of 131,072 times 'a', as large as the decoder's own output block.
+  using namespace std::string_view_literals;
+  const std::string frame(
+      "\x28\xB5\x2F\xFD\x00\x38\x03\x00\x10"
+      "a"sv);
+  const std::string block(131072, 'a');
+  EXPECT_EQ(unzstd(frame, "f", 1 << 20), block);
+  EXPECT_EQ(unzstd(frame + frame, "f", 1 << 20), block + block);
+  std::string more = frame;
+  more[6] = '\x02';  // not the last block
+  EXPECT_THROW((void)unzstd(more, "f", 1 << 20), Error);
   EXPECT_THROW((void)unzstd_block("garbage", 10), Error);
   EXPECT_THROW((void)unsnappy_block("garbage", 10), Error);
   EXPECT_THROW((void)gunzip_block("garbage", 10), Error);

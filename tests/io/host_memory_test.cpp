@@ -1,4 +1,4 @@
-#include "train/host_memory.h"
+#include "io/host_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "io/files.h"
 #include "support/temp_folder.h"
 
-namespace glmtune::train {
+namespace glmtune::io {
 namespace {
 
 class HostMemoryTest : public ::testing::Test {
@@ -72,4 +72,4 @@ TEST_F(HostMemoryTest, IsTheLargestNumberWhereNothingIsSaid) {
 }
 
 }  // namespace
-}  // namespace glmtune::train
+}  // namespace glmtune::io

@@ -1,4 +1,4 @@
-#include "train/host_memory.h"
+#include "io/host_memory.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "base/cat.h"
 
-namespace glmtune::train {
+namespace glmtune::io {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,4 +78,4 @@ HostMemory host_memory(const std::string& root) {
   return memory;
 }
 
-}  // namespace glmtune::train
+}  // namespace glmtune::io

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace glmtune::train {
+namespace glmtune::io {
 
 struct HostMemory {
   std::uint64_t available = 0;  // bytes; the largest number where the system does not say
@@ -14,4 +14,4 @@ struct HostMemory {
 // root: where /proc and /sys are found, for tests.
 HostMemory host_memory(const std::string& root = "");
 
-}  // namespace glmtune::train
+}  // namespace glmtune::io
