@@ -7,8 +7,6 @@
 namespace glmtune::apps {
 namespace {
 
-constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
-
 // What no sample is longer than by the recipe; 0 where only the data know.
 std::int64_t longest_sample(const train::DatasetEntry& entry) {
   return std::visit(
@@ -42,14 +40,14 @@ train::RowSize pack_size(const CheckReport& report, const train::DatasetEntry& e
   return size;
 }
 
-// What the weights are in memory: FP8 becomes bf16, F16 float32.
-DType weight_type(const train::Recipe& recipe, const models::GlmConfig& config) {
-  if (recipe.model.torch_dtype) return *recipe.model.torch_dtype;
-  const DType dtype = config.dtype.value_or(DType::kBF16);
+}  // namespace
+
+DType weight_type(const CheckReport& report) {
+  if (const auto asked = report.file.recipe.model.torch_dtype) return *asked;
+  const auto stored = report.model ? report.model->config.dtype : std::nullopt;
+  const DType dtype = stored.value_or(DType::kBF16);
   return dtype == DType::kF16 ? DType::kF32 : dtype;
 }
-
-}  // namespace
 
 RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
                        std::optional<std::uint64_t> available) {
@@ -57,14 +55,14 @@ RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
   if (!report.model || !plan.conflicts.empty()) return out;
   const train::Recipe& recipe = report.file.recipe;
   const models::GlmConfig& config = report.model->config;
-  const DType dtype = weight_type(recipe, config);
+  const DType dtype = weight_type(report);
   if (dtype == DType::kF16) return out;  // does not run
   const bool pipeline = plan.pp > 1 && recipe.distributed.pipeline;
   const std::int64_t samples = pipeline ? recipe.distributed.pipeline->microbatch_size
                                         : recipe.step_scheduler.local_batch_size;
   const train::RowSize training = pack_size(report, recipe.dataset);
   // Such a size is a bound that no row reaches, and no memory can be planned for it.
-  out.row_tokens = training.tokens > kLongestRow / samples ? 0 : training.tokens * samples;
+  out.row_tokens = training.tokens > train::kLongestRow / samples ? 0 : training.tokens * samples;
   const train::RankShares shares{.expert_ranks = plan.ep * plan.ep_shard,
                                  .dense_ranks = plan.dp / plan.dp_replicate * plan.cp,
                                  .pipeline_stages = plan.pp};
@@ -80,7 +78,7 @@ RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
     for (const train::DatasetEntry& entry : recipe.validation_datasets) {
       const std::int64_t batch = recipe.validation_dataloader.batch_size.value_or(packs);
       const train::RowSize size = pack_size(report, entry);
-      if (size.tokens > 0 && size.tokens <= kLongestRow / batch)
+      if (size.tokens > 0 && size.tokens <= train::kLongestRow / batch)
         rows.validation.push_back(share(size, batch));
     }
     return rows;

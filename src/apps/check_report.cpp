@@ -115,7 +115,7 @@ std::string to_text(const CheckReport& r) {
                          " layers, ", recipe.distributed.pipeline->schedule));
   }
   line("schedule", schedule_text(r));
-  line("optimizer", train::optimizer_line(recipe));
+  line("optimizer", train::optimizer_line(recipe, weight_type(r)));
   for (const DataFacts& data : r.data)
     line("data", cat(data.key, ": ", data.target, " ", data.source, data.found.empty() ? "" : ": ",
                      data.found));

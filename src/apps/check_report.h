@@ -78,6 +78,9 @@ void read_rows(CheckReport& report);
 // Fills in steps. Throws Error for a schedule that does not fit into them.
 void check_schedule(CheckReport& report);
 
+// What the weights are in memory: FP8 becomes bf16, F16 float32.
+DType weight_type(const CheckReport& report);
+
 // available: what the advice is for, in bytes; none: no advice.
 RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
                        std::optional<std::uint64_t> available);

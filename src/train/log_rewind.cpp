@@ -41,18 +41,40 @@ bool is_before(const std::string& line, std::int64_t step) {
   }
 }
 
-// Whether a run wrote this: not a data set that bears such a name. A first line that a crash cut
-// short is a log's.
-bool is_written_by_a_run(const std::string& text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string::npos) return true;
+bool is_record(const std::string& line) {
   try {
-    const io::Value record = io::parse_json(text.substr(0, end), "log");
+    const io::Value record = io::parse_json(line, "log");
     const io::Value* step = record.is_object() ? record.find("step") : nullptr;
     return step != nullptr && step->is_int() && record.find("timestamp") != nullptr;
   } catch (const Error&) {
     return false;
   }
+}
+
+// Whether a run wrote this, and not whoever made a data set of such a name: some whole line is a
+// run's, or the only one is cut short and begins like it. What a crash leaves of other lines says
+// nothing.
+bool is_written_by_a_run(const std::string& text) {
+  constexpr std::string_view kBegin = "{\"step\":";
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    if (is_record(text.substr(begin, end - begin))) return true;
+  const std::string_view all = text;
+  return begin == 0 && (all.starts_with(kBegin) || kBegin.starts_with(all));
+}
+
+// The text of a log; empty where there is none. Error where the file is something else.
+std::string text_of_log(const std::string& path) {
+  if (!fs::exists(path)) return "";
+  if (!fs::is_regular_file(path))
+    fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
+  std::string text = io::read_file(path);
+  if (!is_written_by_a_run(text))
+    fail(cat(path,
+             ": none of its lines is a step of a run (\"step\" and \"timestamp\"), and this run ",
+             "would write its log there; move it elsewhere, or choose another ",
+             "checkpoint.checkpoint_dir"));
+  return text;
 }
 
 struct Lines {
@@ -80,15 +102,7 @@ Lines sorted_out(const std::string& text, std::int64_t first_step) {
 }  // namespace
 
 std::int64_t rewind_log(const std::string& path, std::int64_t first_step) {
-  if (!fs::exists(path)) return 0;
-  if (!fs::is_regular_file(path))
-    fail(cat(path, ": is not a regular file; remove it, a run writes its log there"));
-  const std::string text = io::read_file(path);
-  if (!is_written_by_a_run(text))
-    fail(cat(path,
-             ": its first line is no step of a run (\"step\" and \"timestamp\"), and a run's ",
-             "log would be written there; move it elsewhere, or choose another ",
-             "checkpoint.checkpoint_dir"));
+  const std::string text = text_of_log(path);
   const Lines lines = sorted_out(text, first_step);
   if (lines.moved_count == 0) return 0;
   const std::string superseded = path + kSuperseded;
@@ -99,13 +113,22 @@ std::int64_t rewind_log(const std::string& path, std::int64_t first_step) {
   return lines.moved_count;
 }
 
-void rewind_logs(const std::string& folder, std::int64_t first_step) {
+void check_logs(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) (void)text_of_log((fs::path(folder) / name).string());
+}
+
+void rewind_logs(const std::string& folder, const std::vector<std::string>& names,
+                 std::int64_t first_step) {
+  check_logs(folder, names);
   std::vector<fs::path> logs, leftovers;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (is_log(name)) logs.push_back(entry.path());
     if (is_leftover(name)) leftovers.push_back(entry.path());
+    const bool own = std::find(names.begin(), names.end(), name) != names.end();
+    if (own || (is_log(name) && entry.is_regular_file() &&
+                is_written_by_a_run(io::read_file(entry.path().string()))))
+      logs.push_back(entry.path());
   }
   if (error) fail(cat(folder, ": cannot be listed: ", error.message()));
   for (const fs::path& path : leftovers) fs::remove(path, error);

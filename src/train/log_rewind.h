@@ -4,6 +4,7 @@
 // beside the log, so that a log has every step once and in order, and no line is lost.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace glmtune::train {
 
@@ -13,8 +14,14 @@ namespace glmtune::train {
 // it writes none twice.
 std::int64_t rewind_log(const std::string& path, std::int64_t first_step);
 
-// The same for training.jsonl and every validation*.jsonl of a folder, with a line on the console
-// for each log that lost some. The folder must be this process's own (RunLock).
-void rewind_logs(const std::string& folder, std::int64_t first_step);
+// Error where one of these files of a folder is no log; before the weights are read.
+void check_logs(const std::string& folder, const std::vector<std::string>& names);
+
+// rewind_log() for the logs that a run writes in a folder, and for those of other validation sets
+// (validation*.jsonl) that an earlier run wrote there, with a line on the console for each that
+// lost some. Other files of such names are left alone. The folder must be this process's own
+// (RunLock).
+void rewind_logs(const std::string& folder, const std::vector<std::string>& names,
+                 std::int64_t first_step);
 
 }  // namespace glmtune::train

@@ -106,7 +106,15 @@ std::string console_line(const ValidationMetrics& m) {
              m.num_label_tokens);
 }
 
-MetricsLog::MetricsLog(std::string folder, std::int64_t first_step) : folder_(std::move(folder)) {
+std::vector<std::string> log_files(const std::vector<std::string>& validation_sets) {
+  std::vector<std::string> files = {"training.jsonl"};
+  for (const std::string& name : validation_sets) files.push_back(validation_file(name));
+  return files;
+}
+
+MetricsLog::MetricsLog(std::string folder, const std::vector<std::string>& validation_sets,
+                       std::int64_t first_step)
+    : folder_(std::move(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error && !io::is_users_error(error.value()))
@@ -117,7 +125,7 @@ MetricsLog::MetricsLog(std::string folder, std::int64_t first_step) : folder_(st
   if (::access(folder_.c_str(), W_OK | X_OK) != 0)
     fail(cat("checkpoint.checkpoint_dir: ", folder_, ": cannot be written: ", std::strerror(errno),
              "; choose a folder that can be written"));
-  rewind_logs(folder_, first_step);
+  rewind_logs(folder_, log_files(validation_sets), first_step);
 }
 
 MetricsLog::~MetricsLog() {

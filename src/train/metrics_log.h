@@ -53,12 +53,17 @@ std::string console_line(const ValidationMetrics& metrics);
 // "2026-08-22T12:00:00.123Z"
 std::string timestamp_now();
 
+// The files that a run with these validation sets ("default", "math") writes: "training.jsonl",
+// "validation.jsonl", "validation_math.jsonl".
+std::vector<std::string> log_files(const std::vector<std::string>& validation_sets);
+
 class MetricsLog {
  public:
   // Appends to the files in `folder`, which is made where it is missing; one rank writes. Lines
   // that are not of steps before first_step, where the run begins, are moved out of the way first
   // (log_rewind.h).
-  MetricsLog(std::string folder, std::int64_t first_step);
+  MetricsLog(std::string folder, const std::vector<std::string>& validation_sets,
+             std::int64_t first_step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;

@@ -8,6 +8,9 @@
 
 namespace glmtune::train {
 
+// Tokens of a row that no memory holds; rows are indexed with 32 bits.
+constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
+
 // A row of a run: at most `packs` packs of `tokens` tokens, in documents that never cross packs.
 struct RowSize {
   std::int64_t packs = 1, tokens = 1;

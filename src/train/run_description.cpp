@@ -26,7 +26,8 @@ const char* style_name(DecayStyle style) {
   return "";
 }
 
-std::string state_text(const OptimizerSettings& o) {
+std::string state_text(const OptimizerSettings& o, DType weights) {
+  if (weights == DType::kF32) return "fp32 weights and moments";
   if (o.master_weights == MasterWeights::kFp32) return "exact fp32 master";
   const std::string moments =
       o.exp_avg_dtype == o.exp_avg_sq_dtype
@@ -46,14 +47,14 @@ std::string_view without_layer(std::string_view name) {
 
 }  // namespace
 
-std::string optimizer_line(const Recipe& recipe) {
+std::string optimizer_line(const Recipe& recipe, DType weights) {
   const OptimizerSettings& o = recipe.optimizer;
   const auto& schedule = recipe.lr_scheduler;
   const bool clips = recipe.max_grad_norm > 0 && std::isfinite(recipe.max_grad_norm);
   return cat(o.kind == OptimizerKind::kAdam ? "Adam" : "AdamW", ", lr ", o.lr, " ",
              schedule ? style_name(schedule->decay_style) : "constant", ", betas ", o.beta1, " ",
              o.beta2, o.bias_correction ? "" : " uncorrected", ", weight decay ", o.weight_decay,
-             ", ", state_text(o), ", clipping ",
+             ", ", state_text(o, weights), ", clipping ",
              clips ? cat(recipe.max_grad_norm) : std::string("off"));
 }
 

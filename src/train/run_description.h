@@ -11,7 +11,8 @@
 namespace glmtune::train {
 
 // "AdamW, lr 2e-05 cosine, betas 0.9 0.95, weight decay 0.1, exact fp32 master, clipping 1".
-std::string optimizer_line(const Recipe& recipe);
+// weights: what they are in memory.
+std::string optimizer_line(const Recipe& recipe, DType weights);
 
 // Which kernels documents of which length go through.
 std::string attention_line(const nn::AttentionSettings& attention);

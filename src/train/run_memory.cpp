@@ -12,9 +12,6 @@
 namespace glmtune::train {
 namespace {
 
-// Longer than any row that fits a memory; rows are indexed with 32 bits.
-constexpr std::int64_t kLongestRow = std::int64_t{1} << 30;
-
 RowSize row_size(const data::PackSource& source, std::int64_t batch_size, const char* key) {
   const std::int64_t tokens = std::max<std::int64_t>(1, source.max_tokens());
   const std::int64_t packs = std::min(batch_size, source.size().value_or(kLongestRow));

@@ -14,6 +14,7 @@
 #include "models/random_init.h"
 #include "train/flops.h"
 #include "train/log.h"
+#include "train/log_rewind.h"
 #include "train/metrics_log.h"
 #include "train/nonfinite.h"
 #include "train/pass_options.h"
@@ -42,6 +43,7 @@ class Run {
   ExitCode execute() {
     checkpoints_.find();
     checkpoints_.check_disk(*data_.scheduler);
+    check_logs(recipe_.checkpoint.checkpoint_dir, log_files(validation_names()));
     make_engine();
     checkpoints_.resume(*engine_, *optimizer_);
     checkpoints_.check_folder_is_free(*data_.scheduler);
@@ -55,7 +57,7 @@ class Run {
     if (total == 0) return load_and_save();
     if (!recipe_.checkpoint.enabled)
       log_warning("checkpoint.enabled is false: no checkpoint will be saved");
-    MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, done);
+    MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, validation_names(), done);
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
     checkpoints_.check_loaded(*engine_, *optimizer_);
     return train(metrics);
@@ -93,13 +95,21 @@ class Run {
         io::human_bytes(engine_->parameters().gradient_bytes()),
         io::human_bytes(optimizer_->state_bytes())));
     if (const std::string frozen = frozen_line(engine_->model()); !frozen.empty()) log_info(frozen);
-    log_info(cat("optimizer: ", optimizer_line(recipe_)));
+    log_info(cat("optimizer: ", optimizer_line(recipe_, model_.dtype)));
     log_info(attention_line(engine_->model().attention()));
+  }
+
+  std::vector<std::string> validation_names() const {
+    std::vector<std::string> names;
+    for (const ValidationSet& set : data_.validation) names.push_back(set.name);
+    return names;
   }
 
   ExitCode load_and_save() {
     if (!recipe_.checkpoint.enabled)
       fail("step_scheduler.max_steps is 0 and checkpoint.enabled is false: nothing to do");
+    engine_->reserve({.saved = 0, .scratch = optimizer_->scratch_bytes(options_.device)});
+    checkpoints_.check_loaded(*engine_, *optimizer_);
     checkpoints_.save_unchanged(*engine_, *optimizer_);
     return ExitCode::kOk;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -213,11 +214,9 @@ int run_verify(const VerifyOptions& options) {
     const VerifyReport& report = reports[i];
     std::string text = options.json ? report.json() + "\n" : report.text();
     if (!options.json && reports.size() > 1) text = cat(options.references[i], "\n", text);
-    std::fputs(text.c_str(), stdout);
+    std::cout << text << std::flush;
     ok = ok && report.ok();
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    fail_machine("standard output could not be written; what is there is not complete");
   // The likeliest cause, and one that looks like a wrong model.
   if (!ok && options.latent_norm_eps == VerifyOptions().latent_norm_eps)
     std::fputs(

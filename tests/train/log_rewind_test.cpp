@@ -76,10 +76,40 @@ TEST(LogRewind, TornAndForeignLinesMoveToo) {
 TEST(LogRewind, AFileThatNoRunWroteIsAnErrorAndKeepsItsLines) {
   const std::string rows = "{\"messages\": []}\n{\"messages\": []}\n";
   const Log log(rows);
-  EXPECT_NE(test::message_of([&] { rewind_log(log.path, 0); }).find("no step of a run"),
+  EXPECT_NE(test::message_of([&] { rewind_log(log.path, 0); }).find("is a step of a run"),
             std::string::npos);
   EXPECT_EQ(log.kept(), rows);
   EXPECT_EQ(log.moved(), "");
+}
+
+// Zeros are what a power loss leaves of a block.
+TEST(LogRewind, ALogWhoseFirstLineIsDamagedIsOneStill) {
+  const std::string zeros(10, '\0');
+  const Log log(zeros + "\n" + line(1, "a") + line(2, "a"));
+  EXPECT_EQ(rewind_log(log.path, 2), 2);
+  EXPECT_EQ(log.kept(), line(1, "a"));
+  EXPECT_EQ(log.moved(), zeros + "\n" + line(2, "a"));
+}
+
+TEST(LogRewind, AnOnlyLineWithoutItsEndIsALogsWhereItBeginsLikeOne) {
+  const Log log("{\"step\": 0, \"ti");
+  EXPECT_EQ(rewind_log(log.path, 0), 1);
+  const Log rows("{\"messages\": []}");
+  EXPECT_NE(test::message_of([&] { rewind_log(rows.path, 0); }), "");
+  EXPECT_EQ(rows.kept(), "{\"messages\": []}");
+}
+
+TEST(LogRewind, FilesOfSuchNamesThatThisRunDoesNotWriteAreLeftAlone) {
+  const Log log(steps_of(0, 2, "a"));
+  const std::string rows = "{\"messages\": []}";
+  io::write_file(log.temp / "validation-set.jsonl", rows + "\n");
+  io::write_file(log.temp / "validation_rows.jsonl", rows);
+  rewind_logs(log.temp.path(), {"training.jsonl", "validation.jsonl"}, 1);
+  EXPECT_EQ(io::read_file(log.temp / "validation-set.jsonl"), rows + "\n");
+  EXPECT_EQ(io::read_file(log.temp / "validation_rows.jsonl"), rows);
+  const auto check = [&] { check_logs(log.temp.path(), {"validation_rows.jsonl"}); };
+  EXPECT_NE(test::message_of(check).find("validation_rows.jsonl: none of its lines"),
+            std::string::npos);
 }
 
 TEST(LogRewind, ALogOfStepsBeforeAndAMissingOneAreLeftAlone) {
@@ -96,7 +126,7 @@ TEST(LogRewind, EveryLogOfTheFolderIsRewoundAndNoOtherFile) {
   const Log log(steps_of(0, 3, "a"));
   for (const char* name : {"validation.jsonl", "validation_math.jsonl", "notes.jsonl"})
     std::ofstream(log.temp / name) << steps_of(0, 3, "a");
-  rewind_logs(log.temp.path(), 1);
+  rewind_logs(log.temp.path(), {"training.jsonl", "validation.jsonl"}, 1);
   EXPECT_EQ(log.kept(), line(0, "a"));
   EXPECT_EQ(io::read_file(log.temp / "validation.jsonl"), line(0, "a"));
   EXPECT_EQ(io::read_file(log.temp / "validation_math.jsonl"), line(0, "a"));
@@ -110,14 +140,15 @@ TEST(LogRewind, KilledAtAnyChangeOfTheDiskItLosesNoLineAndWritesNoneTwice) {
     const Log log(older);
     rewind_log(log.path, 0);
     log.add(steps_of(0, 5, "newer"));
-    const test::CrashResult r = test::run_and_crash({.at = at, .from = "training"},
-                                                    [&] { rewind_logs(log.temp.path(), 3); });
+    const test::CrashResult r = test::run_and_crash({.at = at, .from = "training"}, [&] {
+      rewind_logs(log.temp.path(), {"training.jsonl"}, 3);
+    });
     if (!r.traced) GTEST_SKIP() << "this machine does not allow ptrace";
     SCOPED_TRACE(cat("killed before change ", at, ": ", r.killed_before));
     const std::string left = log.kept() + log.moved();
     for (const std::string& every : {older, steps_of(0, 3, "newer"), steps_of(3, 5, "newer")})
       EXPECT_NE(left.find(every), std::string::npos) << left;
-    rewind_logs(log.temp.path(), 3);
+    rewind_logs(log.temp.path(), {"training.jsonl"}, 3);
     EXPECT_EQ(log.kept(), steps_of(0, 3, "newer"));
     EXPECT_EQ(log.moved(), older + steps_of(3, 5, "newer"));
     for (const auto& e : fs::directory_iterator(log.temp.path()))

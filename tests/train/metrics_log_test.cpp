@@ -49,7 +49,7 @@ class MetricsFiles : public ::testing::Test {
 };
 
 TEST_F(MetricsFiles, EveryLineIsOnDiskWhenWritten) {
-  MetricsLog log(folder_.string(), 0);
+  MetricsLog log(folder_.string(), {}, 0);
   for (int step = 0; step < 3; ++step) {
     log.write(at(step));
     EXPECT_EQ(steps().size(), static_cast<std::size_t>(step) + 1);
@@ -57,7 +57,7 @@ TEST_F(MetricsFiles, EveryLineIsOnDiskWhenWritten) {
 }
 
 TEST_F(MetricsFiles, HaveAutoModelsKeysAndTheTrueOnes) {
-  MetricsLog log(folder_.string(), 0);
+  MetricsLog log(folder_.string(), {}, 0);
   TrainMetrics metrics = at(7);
   metrics.more = {{"t_data", 0.5}};
   log.write(metrics);
@@ -74,7 +74,7 @@ TEST_F(MetricsFiles, HaveAutoModelsKeysAndTheTrueOnes) {
 }
 
 TEST_F(MetricsFiles, ValidationSetsHaveFilesOfTheirOwn) {
-  MetricsLog log(folder_.string(), 0);
+  MetricsLog log(folder_.string(), {}, 0);
   log.write(ValidationMetrics{.name = "default", .step = 1, .loss = 2.0, .timestamp = ""});
   log.write(ValidationMetrics{.name = "math", .step = 1, .loss = 3.0, .timestamp = ""});
   EXPECT_EQ(io::parse_json(read("validation.jsonl"), "x").find("val_loss")->as_double(), 2.0);
@@ -83,27 +83,27 @@ TEST_F(MetricsFiles, ValidationSetsHaveFilesOfTheirOwn) {
 
 // user_reports 78: step numbers go on without duplicates after a resume.
 TEST_F(MetricsFiles, ARunThatGoesOnAppendsToTheStepsBefore) {
-  { MetricsLog(folder_.string(), 0).write(at(0)); }
+  { MetricsLog(folder_.string(), {}, 0).write(at(0)); }
   {
-    MetricsLog log(folder_.string(), 1);
+    MetricsLog log(folder_.string(), {}, 1);
     log.write(at(1));
     log.write(at(2));
   }
-  { MetricsLog(folder_.string(), 2).write(at(2)); }
+  { MetricsLog(folder_.string(), {}, 2).write(at(2)); }
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{0, 1, 2}));
 }
 
 TEST_F(MetricsFiles, ATornLineDoesNotSwallowTheNext) {
   fs::create_directories(folder_);
   std::ofstream(folder_ / "training.jsonl") << "{\"step\": 0, \"lo";
-  { MetricsLog(folder_.string(), 1).write(at(1)); }
+  { MetricsLog(folder_.string(), {}, 1).write(at(1)); }
   EXPECT_EQ(steps(), std::vector<std::int64_t>{1});
 }
 
 TEST_F(MetricsFiles, AFolderThatCannotBeMadeIsNamed) {
   std::ofstream(folder_.string()) << "a file";
   try {
-    MetricsLog log((folder_ / "x").string(), 0);
+    MetricsLog log((folder_ / "x").string(), {}, 0);
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find(folder_.string()), std::string::npos);
@@ -113,13 +113,13 @@ TEST_F(MetricsFiles, AFolderThatCannotBeMadeIsNamed) {
 TEST_F(MetricsFiles, ALogThatCannotBeWrittenIsNamed) {
   fs::create_directories(folder_ / "training.jsonl");
   try {
-    MetricsLog log(folder_.string(), 0);
+    MetricsLog log(folder_.string(), {}, 0);
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("training.jsonl"), std::string::npos) << e.what();
   }
   fs::remove(folder_ / "training.jsonl");
-  MetricsLog log(folder_.string(), 0);
+  MetricsLog log(folder_.string(), {}, 0);
   fs::create_directories(folder_ / "training.jsonl");
   try {
     log.write(at(0));

@@ -18,7 +18,7 @@ constexpr const char* kFrozen = "model.layers.0.self_attn.indexer.wk.weight";
 class NonFiniteStart : public Trainer {
  protected:
   // The golden model with NaNs at the start of a tensor: training on it ends with this error.
-  std::string error_with_nan_in(const std::string& tensor) {
+  std::string error_with_nan_in(const std::string& tensor, int steps = 4) {
     fs::copy(kGolden, path("base"));
     const std::string file = path("base/model.safetensors");
     const std::uint64_t offset = io::SafetensorsFile::open(file).at(tensor).offset;
@@ -27,7 +27,7 @@ class NonFiniteStart : public Trainer {
       out.seekp(static_cast<std::streamoff>(offset));
       out.write("\xff\xff\xff\x7f", 4);  // one F32, or two BF16
     }
-    std::string recipe = mock_recipe("out", 4, 1);
+    std::string recipe = mock_recipe("out", steps, 1);
     recipe.replace(recipe.find(kGolden + "\n"), kGolden.size(), path("base"));
     try {
       train(recipe);
@@ -36,8 +36,8 @@ class NonFiniteStart : public Trainer {
     }
     return "";
   }
-  void expect_error_with_nan_in(const std::string& tensor) {
-    const std::string message = error_with_nan_in(tensor);
+  void expect_error_with_nan_in(const std::string& tensor, int steps = 4) {
+    const std::string message = error_with_nan_in(tensor, steps);
     EXPECT_NE(message.find(cat("the weights are not finite before the first step: ", tensor, " of ",
                                path("base"))),
               std::string::npos)
@@ -52,6 +52,10 @@ TEST_F(NonFiniteStart, AFrozenTensorThatNoStepReadsIsNamedBeforeTraining) {
 
 TEST_F(NonFiniteStart, ATrainedTensorIsNamedBeforeTraining) {
   expect_error_with_nan_in("model.embed_tokens.weight");
+}
+
+TEST_F(NonFiniteStart, ARunWithoutStepsSavesNoneEither) {
+  expect_error_with_nan_in("model.norm.weight", 0);
 }
 
 TEST(NonFiniteParameters, ThoseThatTrainingChangesAreToldFromFrozenOnes) {

@@ -128,9 +128,13 @@ TEST_F(TrainerSettings, TheOptimizersStateAndWhatIsNotTrainedAreLogged) {
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_EQ(failed, "ran");
   EXPECT_TRUE(contains(text, "optimizer: AdamW, lr 0.001 cosine")) << text;
-  EXPECT_TRUE(contains(text, "exact fp32 master")) << text;
+  EXPECT_TRUE(contains(text, "fp32 weights and moments")) << text;
   EXPECT_TRUE(contains(text, "not trained: ")) << text;
   EXPECT_TRUE(contains(text, "self_attn.indexer.wk.weight (")) << text;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(refusal(mock_recipe("bf16", 1, 100, "", "bfloat16")), "ran");
+  const std::string bf16 = testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(contains(bf16, "exact fp32 master")) << bf16;
 }
 
 // user_reports 32: weight decay leaves what has no gradient alone.
