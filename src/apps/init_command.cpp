@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/stop_signal.h"
 #include "base/cat.h"
 #include "base/error.h"
 #include "base/exit_code.h"
@@ -26,11 +27,8 @@ void stop_on_signals() {
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
-    sigaction(number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);  // nohup ignores SIGHUP
-  }
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
 }
 
 models::InitReport write_checkpoint(const std::string& config, const InitCommand& command,

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -40,12 +41,22 @@ bool thread_count_is_sane() {
   return false;
 }
 
+// A data set's or a model's files stay open, one descriptor each, and the usual limit of 1024 is
+// one of old programs' and meant to be raised.
+void allow_many_open_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // where it is refused the smaller limit holds
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
   if (!thread_count_is_sane()) return glmtune::exit_status(glmtune::ExitCode::kUserError);
   wait_without_spinning(argv);
+  allow_many_open_files();
   // A file beyond the size a shell or a batch system allows is then an error of the write, with a
   // message and the files in order, and not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -42,12 +42,18 @@ const std::atomic<int>& stop_signal() {
   return g_stop_signal;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 void handle_stop_signals(std::span<const int> signals) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  // A job that a script starts in the background ignores the Ctrl-C that is meant for the script.
+  if (!is_ignored(SIGINT)) sigaction(SIGINT, &action, nullptr);
   for (const int number : signals) sigaction(number, &action, nullptr);
 }
 

@@ -9,7 +9,11 @@ namespace glmtune::apps {
 // 0, or the number of the signal that came.
 const std::atomic<int>& stop_signal();
 
-// Handles SIGINT and the given signals from now on.
+// Whether whoever started this process made it ignore the signal (nohup SIGHUP, a script SIGINT of
+// what it starts in the background).
+bool is_ignored(int signal);
+
+// Handles the given signals from now on, and SIGINT where it is not ignored.
 void handle_stop_signals(std::span<const int> signals);
 
 }  // namespace glmtune::apps

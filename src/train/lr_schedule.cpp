@@ -74,7 +74,8 @@ LrSchedule::LrSchedule(const LrScheduleSettings& s, double lr, double weight_dec
       end_wd_(s.end_weight_decay.value_or(weight_decay)) {
   check_lr_settings(s, lr, weight_decay);
   if (!s.decay_steps) check_warmup(warmup_, total_steps);
-  if (style_ == DecayStyle::kWsd && wsd_ > decay_)
+  // A run without steps only saves what it loaded, whatever its schedule would be.
+  if (style_ == DecayStyle::kWsd && total_steps > 0 && wsd_ > decay_)
     reject("wsd_decay_steps", cat(wsd_, " is more than the ", decay_, " steps of the decay"));
 }
 

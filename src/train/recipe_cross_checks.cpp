@@ -12,7 +12,8 @@ void check_steps(const Recipe& recipe, const RecipeReader& reader) {
   if (s.global_batch_size % s.local_batch_size != 0)
     reader.reject("step_scheduler.global_batch_size",
                   cat("expected a multiple of local_batch_size ", s.local_batch_size));
-  if (s.start_step > 0 && s.max_steps && s.start_step >= *s.max_steps)
+  const bool steps = s.max_steps && *s.max_steps > 0;  // without any nothing starts
+  if (s.start_step > 0 && steps && s.start_step >= *s.max_steps)
     reader.reject("step_scheduler.start_step",
                   cat("expected a step before the last one: max_steps is ", *s.max_steps));
   if (s.start_epoch > 0 && s.num_epochs && s.start_epoch >= *s.num_epochs)

@@ -8,6 +8,7 @@
 
 #include "base/cat.h"
 #include "base/fnv.h"
+#include "base/format.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -177,7 +178,8 @@ void load_state(const std::string& folder, models::CausalLm& model, Optimizer& o
 }
 
 std::string export_command(const std::string& step_folder) {
-  return cat("glmtune ", step_folder, "/config.yaml --checkpoint.restore_from ", step_folder,
+  return cat("glmtune ", shell_word(step_folder + "/config.yaml"), " --checkpoint.restore_from ",
+             shell_word(step_folder),
              " --checkpoint.checkpoint_dir OTHER --checkpoint.save_consolidated final",
              " --step_scheduler.max_steps 0");
 }

@@ -1,5 +1,6 @@
 // The program itself, stopped in the middle: killed at moments of its saves, by Ctrl-C, by a limit
 // of file sizes. What it goes on with is what an undisturbed run has.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -101,6 +103,43 @@ TEST(Interruption, KilledAtMomentsOfItsSavesTheProgramGoesOnAsIfNothingHadHappen
     EXPECT_EQ(folders, 1);  // the newest checkpoint; nothing that the killed process left
   }
   EXPECT_EQ(contents_of(model), before);  // the user's own folder is only read
+}
+
+// `inspect` prints the command that writes a checkpoint's Hugging Face folder; a shell runs it.
+TEST(Interruption, TheCommandThatInspectPrintsWritesTheModel) {
+  const TempFolder temp;
+  const std::string folder = temp / "my runs/it's one";
+  fs::create_directories(folder);
+  std::string recipe =
+      yaml({.checkpoint_dir = cat("\"", folder, "\""), .steps = 6, .every = 2, .tokens = 12});
+  for (const auto& [text, by] : {std::pair("max_steps: 6", "max_steps: 6, start_step: 2"),
+                                 {"cosine", "WSD, wsd_decay_steps: 3"}})
+    recipe.replace(recipe.find(text), std::strlen(text), by);
+  io::write_file(temp / "r.yaml", recipe);
+  ASSERT_EQ(run(temp / "r.yaml"), 0);
+  std::string step;
+  for (const auto& e : fs::directory_iterator(folder))
+    if (e.is_directory() && !e.is_symlink() && !fs::exists(e.path() / "model/consolidated"))
+      step = e.path().string();
+  ASSERT_NE(step, "");
+  const pid_t inspect = ::fork();
+  if (inspect == 0) {
+    const int err = ::open((temp / "said").c_str(), O_WRONLY | O_CREAT, 0600);
+    ::dup2(err, STDERR_FILENO);
+    ::execl(GLMTUNE_BINARY, GLMTUNE_BINARY, "inspect", step.c_str(), nullptr);
+    ::_exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(inspect, &status, 0), inspect);
+  std::string command = io::read_file(temp / "said");
+  command.erase(0, command.find("\n  glmtune ") + 3);
+  command.replace(0, std::strlen("glmtune"), GLMTUNE_BINARY);
+  command.replace(command.find("OTHER"), 5, temp / "other");
+  command.resize(command.find('\n'));
+  EXPECT_EQ(std::system(cat(command, " >", temp / "out", " 2>&1").c_str()), 0)
+      << command << "\n"
+      << io::read_file(temp / "out");
+  EXPECT_TRUE(fs::exists(temp / "other/LATEST/model/consolidated/model.safetensors"));
 }
 
 TEST(Interruption, ControlCEndsAtAStepWithAWholeCheckpoint) {

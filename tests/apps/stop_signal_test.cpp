@@ -46,6 +46,19 @@ TEST(StopSignal, ASecondCtrlCEndsAtOnce) {
   EXPECT_EQ(WTERMSIG(status), SIGINT);
 }
 
+// What a script starts in the background must outlive the Ctrl-C that ends the script.
+TEST(StopSignal, AnIgnoredInterruptStaysIgnored) {
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  const int status = status_of([] {
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+    return stop_signal() == 0 ? 7 : 1;
+  });
+  std::signal(SIGINT, before);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
 TEST(StopSignal, TheHandlerKeepsErrno) {
   const int status = status_of([] {
     ::close(STDERR_FILENO);  // its message then fails

@@ -1,10 +1,14 @@
 // What the program does where its output cannot be written, its input never comes, or it may not
 // start as many threads as it is told to.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <fstream>
 
 #include "apps/cli_support.h"
 #include "base/exit_code.h"
@@ -44,10 +48,39 @@ TEST_F(Streams, OutputThatIsLostIsAnError) {
 
 // `glmtune docs-recipe | head -1` means it.
 TEST_F(Streams, AReaderThatHasReadEnoughIsNoErrorToReport) {
-  const int status = std::system(
-      cat(GLMTUNE_BINARY, " docs-recipe 2>", temp_ / "err", " | head -c 1 >/dev/null").c_str());
-  EXPECT_EQ(status, 0);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[0]);  // the reader has gone before anything is written
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    const int err = ::open((temp_ / "err").c_str(), O_WRONLY | O_CREAT, 0600);
+    ::dup2(err, STDERR_FILENO);
+    ::execl(GLMTUNE_BINARY, GLMTUNE_BINARY, "docs-recipe", nullptr);
+    ::_exit(99);
+  }
+  ::close(ends[1]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(process, &status, 0), process);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), exit_status(ExitCode::kMachineError));
   EXPECT_EQ(io::read_file(temp_ / "err"), "");
+}
+
+// The usual limit of 1024 descriptors; files of a data set stay open.
+TEST_F(Streams, MoreFilesOfADataSetThanTheUsualLimitAllows) {
+  fs::create_directories(temp_ / "rows");
+  for (int i = 0; i < 100; ++i) std::ofstream(temp_ / cat("rows/", i, ".jsonl")) << kChat;
+  io::write_file(temp_ / "r.yaml",
+                 cat("recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+                     "model: {pretrained_model_name_or_path: zai-org/GLM-5.2}\n"
+                     "dataset:\n"
+                     "  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
+                     "  path_or_dataset_id: ",
+                     temp_ / "rows", "\noptimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\n"));
+  EXPECT_EQ(status_of(cat("check ", temp_ / "r.yaml", " >", temp_ / "out"), "ulimit -S -n 64;"), 0)
+      << said_;
+  EXPECT_TRUE(contains(io::read_file(temp_ / "out"), "100 rows")) << io::read_file(temp_ / "out");
 }
 
 TEST_F(Streams, APipeInPlaceOfAFileIsRefusedAtOnce) {

@@ -41,6 +41,13 @@ TEST(Grouped, PutsACommaBetweenGroupsOfThreeDigits) {
   EXPECT_EQ(grouped(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
 }
 
+TEST(ShellWord, IsQuotedWhereAShellWouldTakeItApart) {
+  EXPECT_EQ(shell_word("runs/a_1/epoch_0_step_4"), "runs/a_1/epoch_0_step_4");
+  EXPECT_EQ(shell_word("my runs/$a"), "'my runs/$a'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 template <class E>
 std::string message_of(void (*failing)()) {
   try {

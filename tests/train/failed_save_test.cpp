@@ -55,7 +55,7 @@ TEST_F(FailedSave, TheTrainingStateIsKeptWhereTheHuggingFaceFolderFails) {
   // As the message says, once the cause is gone.
   fs::copy_file(kGolden + "/model.safetensors", weights, fs::copy_options::overwrite_existing);
   ASSERT_EQ(
-      train(with(with(with(recipe, "max_steps: 40", "max_steps: 0"), "lr_warmup_steps: 2, ", ""),
+      train(with(with(recipe, "max_steps: 40", "max_steps: 0"),
                  "{enabled: true, checkpoint_dir: " + path("out"),
                  "{enabled: true, restore_from: " + step + ", checkpoint_dir: " + path("again"))),
       0);
