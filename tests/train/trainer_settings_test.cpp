@@ -132,7 +132,7 @@ TEST_F(TrainerSettings, TheOptimizersStateAndWhatIsNotTrainedAreLogged) {
   EXPECT_TRUE(contains(text, "not trained: ")) << text;
   EXPECT_TRUE(contains(text, "self_attn.indexer.wk.weight (")) << text;
   testing::internal::CaptureStdout();
-  EXPECT_EQ(refusal(mock_recipe("bf16", 1, 100, "", "bfloat16")), "ran");
+  EXPECT_EQ(refusal(mock_recipe("bf16", 3, 100, "", "bfloat16")), "ran");
   const std::string bf16 = testing::internal::GetCapturedStdout();
   EXPECT_TRUE(contains(bf16, "exact fp32 master")) << bf16;
 }
