@@ -13,6 +13,7 @@ namespace glmtune::train {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::string_view kCard = "the head of a data set's card";
 
 // The YAML between the two lines "---" that a card begins with; empty without them.
 std::string front_matter(const std::string& card) {
@@ -169,10 +170,10 @@ std::vector<std::string> subset_files(const std::string& folder, const std::stri
   const std::string card = (fs::path(folder) / "README.md").string();
   std::error_code error;
   if (fs::is_regular_file(card, error)) {
-    const std::string yaml = front_matter(read_text_file(card));
+    const std::string yaml = front_matter(read_text_file(card, kCard));
     if (!yaml.empty()) {
       std::vector<std::string> files =
-          files_of_card(parse_yaml(yaml, card), card, folder, name, split);
+          files_of_card(parse_yaml(yaml, card, kCard), card, folder, name, split);
       if (!files.empty()) return files;
     }
   }

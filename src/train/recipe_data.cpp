@@ -19,7 +19,7 @@ std::string chat_template(const RecipeReader& reader, const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(*text, error))
     reader.reject(path, "no such file, and a template itself would hold {{ or {%");
-  if (!text->ends_with(".json")) return read_text_file(*text);
+  if (!text->ends_with(".json")) return read_text_file(*text, "a chat template");
   const io::Value json = io::read_json_file(*text);
   const io::Value* member = json.find("chat_template");
   if (member == nullptr || !member->is_string())

@@ -269,31 +269,29 @@ std::string YamlNode::describe() const {
   return shown.size() <= 80 ? "'" + shown + "'" : "'" + shown.substr(0, 77) + "...'";
 }
 
-YamlNode parse_yaml(const std::string& text, const std::string& file) {
+YamlNode parse_yaml(const std::string& text, const std::string& file, std::string_view what) {
   if (const auto line = line_of_bad_utf8(text))
-    fail(cat(file, ":", *line,
-             ": not UTF-8 text, or a zero byte; a recipe is a YAML text file in UTF-8"));
+    fail(cat(file, ":", *line, ": not UTF-8 text, or a zero byte; ", what,
+             " is YAML text in UTF-8"));
   YamlNode root = parse_one(text, file);
   if (root.is_scalar() && root.text.empty())
-    fail(cat(file,
-             ": the file is empty; expected a recipe: a YAML map with recipe, model, dataset "
-             "and so on"));
+    fail(cat(file, ": is empty; expected ", what, ": a YAML map",
+             what == kRecipe ? " with recipe, model, dataset and so on" : ""));
   if (!root.is_map())
-    fail(cat(root.where, ": a recipe is a YAML map (key: value lines), found ", root.describe()));
+    fail(cat(root.where, ": ", what, " is a YAML map (key: value lines), found ", root.describe()));
   return root;
 }
 
 namespace fs = std::filesystem;
 
-std::string read_text_file(const std::string& path) {
+std::string read_text_file(const std::string& path, std::string_view what) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    fail(path + ": no such file; expected a recipe (YAML)");
-  if (fs::is_directory(status)) fail(path + ": is a folder; expected a recipe (YAML file)");
+  if (status.type() == fs::file_type::not_found) fail(cat(path, ": no such file; expected ", what));
+  if (fs::is_directory(status)) fail(cat(path, ": is a folder; expected ", what));
   const io::ReadFile file(path);
   if (file.size() > kMaxFileBytes)
-    fail(cat(path, ": larger than ", kMaxFileBytes >> 20, " MiB; that is no recipe"));
+    fail(cat(path, ": larger than ", kMaxFileBytes >> 20, " MiB; expected ", what));
   std::string text(file.size(), '\0');
   file.read(0, text.data(), text.size());
   return text;

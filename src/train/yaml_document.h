@@ -45,13 +45,17 @@ struct YamlNode {
   std::string describe() const;
 };
 
+inline constexpr std::string_view kRecipe = "a recipe";
+
 // One document; its top must be a map. Duplicate keys, several documents, keys that are no
 // scalars, unknown tags, invalid UTF-8 and YAML errors throw Error naming file and line. Anchors,
 // aliases and merge keys (<<) are resolved.
-YamlNode parse_yaml(const std::string& text, const std::string& file);
+// what: what a message calls the document.
+YamlNode parse_yaml(const std::string& text, const std::string& file,
+                    std::string_view what = kRecipe);
 
-// A recipe's bytes; Error where there is no such file or it is absurdly large.
-std::string read_text_file(const std::string& path);
+// A file's text; Error where there is none or it is absurdly large for `what` is expected there.
+std::string read_text_file(const std::string& path, std::string_view what = kRecipe);
 
 // A value on the command line: [..], (..) and {..} are lists and maps, 'x' and "x" quoted
 // strings, the rest one scalar as it stands. `where` is every node's.

@@ -119,5 +119,11 @@ TEST_F(DatasetCard, WithoutACardTheNameIsAFolder) {
   EXPECT_EQ(files("zh"), (List{"zh"}));
 }
 
+TEST_F(DatasetCard, AHeadThatIsNoMapIsNotCalledARecipe) {
+  file("README.md", "---\n- en\n---\n");
+  EXPECT_NE(error("").find("the head of a data set's card is a YAML map"), std::string::npos)
+      << error("");
+}
+
 }  // namespace
 }  // namespace glmtune::train

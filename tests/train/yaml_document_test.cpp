@@ -53,8 +53,8 @@ TEST(YamlDocument, NamesTheLineOfBrokenYaml) {
 }
 
 TEST(YamlDocument, RefusesWhatIsNoRecipe) {
-  EXPECT_TRUE(contains(yaml_error(""), "r.yaml: the file is empty"));
-  EXPECT_TRUE(contains(yaml_error("# nothing\n"), "r.yaml: the file is empty"));
+  EXPECT_TRUE(contains(yaml_error(""), "r.yaml: is empty"));
+  EXPECT_TRUE(contains(yaml_error("# nothing\n"), "r.yaml: is empty"));
   EXPECT_TRUE(contains(yaml_error("- a\n- b\n"), "a recipe is a YAML map"));
   EXPECT_TRUE(contains(yaml_error("hello\n"), "found 'hello'"));
   EXPECT_TRUE(contains(yaml_error("a: 1\n---\nb: 2\n"), "a second YAML document"));
