@@ -1,7 +1,6 @@
 #include "data/chat_dataset.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,6 @@
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "io/sha256.h"
-#include "io/untrusted.h"
 
 namespace glmtune::data {
 namespace {
@@ -81,17 +79,8 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
   if (!template_->has_generation_blocks() && !frame_.closes_turns && frame_.stop_before_user < 0) {
     add_count(notes_, "the chat template ends turns with no token that could be trained as a stop");
   }
-  const SplitFiles files = split_files(settings_.paths, name_of_split(settings_.rows.split));
-  if (!files.set_aside.empty()) {
-    std::vector<std::string> names;
-    for (const std::string& file : files.set_aside)
-      names.push_back(std::filesystem::path(file).filename().string());
-    add_count(
-        notes_,
-        cat("files of ", files.chosen.size() + files.set_aside.size(), " that are not of split ",
-            name_of_split(settings_.rows.split), ", left out (", io::printable_list(names), ")"),
-        static_cast<std::int64_t>(files.set_aside.size()));
-  }
+  for (const Count& c : files_left_out(settings_.paths, name_of_split(settings_.rows.split)))
+    add_count(notes_, c.what, c.count);
 }
 
 Value ChatSamples::context(const ChatRow& row) const {

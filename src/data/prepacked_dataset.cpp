@@ -7,6 +7,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/hash.h"
+#include "data/split_files.h"
 
 namespace glmtune::data {
 namespace {
@@ -82,6 +83,7 @@ PrepackedDataset::PrepackedDataset(const std::vector<std::string>& paths,
   }
   summary_.rows = rows_.size();
   summary_.packs = packs;
+  summary_.notes = files_left_out(paths, name_of_split(selection.split));
   summary_.pack_size = packing.packed_sequence_size;
   if (summary_.label_tokens == 0)
     fail(cat(rows_.where(0), " and after: every label is ", kNoLabel, ": nothing to train on"));

@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "data/rows.h"
 #include "data/split_files.h"
-#include "io/files.h"
+#include "io/folder_files.h"
 #include "io/row_files.h"
+#include "io/untrusted.h"
 
 namespace glmtune::data {
 namespace {
@@ -135,45 +136,54 @@ void keep_one_split(std::vector<std::string>& chosen, const fs::path& folder,
   });
 }
 
-// What is in the folder and not of the split is added to `set_aside`.
-std::vector<std::string> files_of_folder(const fs::path& folder, const std::string& split,
-                                         std::vector<std::string>& set_aside) {
-  std::vector<std::string> files;   // all
+// The folder's files of rows, from it on. Two ways to one file through links are one file.
+std::vector<std::string> row_files_below(const fs::path& folder) {
+  std::vector<std::string> out;
+  std::set<fs::path> seen;
+  for (const std::string& path : io::files_below(folder.string())) {
+    const fs::path file = folder / path;
+    if (!io::is_row_file(file.filename().string())) continue;
+    std::error_code error;
+    const fs::file_status status = fs::status(file, error);
+    if (!fs::exists(status)) fail(cat(file.string(), ": ", io::kLinkToNothing));
+    // The file itself may be a link: the hub's cache has one blob for files that are equal.
+    if (fs::is_regular_file(status) &&
+        seen.insert(fs::canonical(file.parent_path(), error) / file.filename()).second)
+      out.push_back(path);
+  }
+  if (out.empty())
+    fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
+  return out;
+}
+
+void add_files_of_folder(const fs::path& folder, const std::string& split, SplitFiles& out) {
+  const std::vector<std::string> files = row_files_below(folder);
   std::vector<std::string> chosen;  // of the split
   std::vector<std::string> rest;    // of no split
-  std::error_code error;
-  fs::path last = folder;  // looked at: what cannot be entered is this, or the folder itself
-  for (fs::recursive_directory_iterator at(folder, error);
-       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    last = at->path();
-    std::error_code unknown;
-    if (!io::is_row_file(last.filename().string()) || !at->is_regular_file(unknown)) continue;
-    const std::string name = last.lexically_relative(folder).generic_string();
-    files.push_back(last.string());
-    const bool other =
-        names_split(name, "train") || names_split(name, "validation") || names_split(name, "test");
-    if (names_split(name, split)) {
-      chosen.push_back(files.back());
-    } else if (!other) {
-      rest.push_back(files.back());
-    }
-  }
-  if (error) io::fail_errno(last.string(), "listing the folder", error.value());
-  if (files.empty()) {
-    fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
+  for (const std::string& name : files) {
+    if (names_split(name, split))
+      chosen.push_back(name);
+    else if (!names_split(name, "train") && !names_split(name, "validation") &&
+             !names_split(name, "test"))
+      rest.push_back(name);
   }
   // Files whose names say nothing are training data.
   if (chosen.empty() && split == "train") chosen = std::move(rest);
   if (chosen.empty()) {
     fail(cat(folder.string(), ": none of its ", files.size(), " files is named after split ", split,
-             "; the first of them: ", *std::min_element(files.begin(), files.end())));
+             "; the first of them: ", files.front()));
   }
   keep_one_split(chosen, folder, split);
-  std::sort(chosen.begin(), chosen.end());
-  std::sort(files.begin(), files.end());
+  std::vector<std::string> others;
   std::set_difference(files.begin(), files.end(), chosen.begin(), chosen.end(),
-                      std::back_inserter(set_aside));
-  return chosen;
+                      std::back_inserter(others));
+  const io::OneForm form = io::one_form(chosen);
+  const auto add = [&](const std::vector<std::string>& names, std::vector<std::string>& to) {
+    for (const std::string& name : names) to.push_back((folder / name).string());
+  };
+  add(form.chosen, out.chosen);
+  add(form.others, out.other_form);
+  add(others, out.set_aside);
 }
 
 }  // namespace
@@ -195,19 +205,36 @@ RowRange slice_of_split(const std::string& split, std::int64_t rows) {
 
 SplitFiles split_files(const std::vector<std::string>& paths, const std::string& split_name) {
   if (paths.empty()) fail("no path is given");
-  std::vector<std::string> files, set_aside;
+  SplitFiles out;
   for (const std::string& path : paths) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) fail(cat(path, ": no such file or folder"));
-    if (fs::is_directory(status)) {
-      for (std::string& file : files_of_folder(path, split_name, set_aside))
-        files.push_back(std::move(file));
-      continue;
-    }
-    files.push_back(path);
+    if (fs::is_directory(status))
+      add_files_of_folder(path, split_name, out);
+    else
+      out.chosen.push_back(path);
   }
-  return {std::move(files), std::move(set_aside)};
+  return out;
+}
+
+std::vector<Count> files_left_out(const std::vector<std::string>& paths,
+                                  const std::string& split_name) {
+  const SplitFiles files = split_files(paths, split_name);
+  const std::size_t all = files.chosen.size() + files.other_form.size() + files.set_aside.size();
+  std::vector<Count> notes;
+  const auto note = [&](const std::vector<std::string>& left_out, const std::string& why) {
+    if (left_out.empty()) return;
+    std::vector<std::string> names;
+    for (const std::string& file : left_out) names.push_back(fs::path(file).filename().string());
+    add_count(notes,
+              cat("files of ", all, " ", why, ", left out (", io::printable_list(names), ")"),
+              static_cast<std::int64_t>(left_out.size()));
+  };
+  note(files.set_aside, cat("that are not of split ", split_name));
+  note(files.other_form, cat("that are there in another form than ",
+                             fs::path(files.chosen.front()).filename().string()));
+  return notes;
 }
 
 std::vector<std::string> data_files(const std::vector<std::string>& paths,

@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/split_files.h"
 #include "text/tokenizer.h"
 
 namespace glmtune::data {
@@ -176,6 +177,10 @@ Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   }
   fit(sample, settings_.seq_length, settings_.too_long, where);
   return sample;
+}
+
+std::vector<Count> PromptSamples::notes() const {
+  return files_left_out(settings_.paths, name_of_split(settings_.rows.split));
 }
 
 void PromptSamples::add_to(ContentHash& hash) const {

@@ -88,6 +88,11 @@ struct MissingRows {
   std::string suspected;
 };
 
+std::string and_more(std::size_t files) {
+  if (files == 0) return "";
+  return cat(" and ", files, " more ", files == 1 ? "file" : "files");
+}
+
 // Files that those of the same name but the number count with themselves, from 0 or from 1.
 std::string uncounted(const std::map<std::string, ShardName>& kinds,
                       const std::map<std::string, std::set<int>>& numbers) {
@@ -103,8 +108,7 @@ std::string uncounted(const std::map<std::string, ShardName>& kinds,
     more += wanted - std::min(wanted, have.size());
     if (first.empty()) first = shard.path(absent);
   }
-  if (more < 2) return printable(first);
-  return cat(printable(first), " and ", more - 1, " more files");
+  return printable(first) + and_more(more - std::min<std::size_t>(more, 1));
 }
 
 MissingRows missing_rows(const fs::path& snapshot) {
@@ -114,7 +118,8 @@ MissingRows missing_rows(const fs::path& snapshot) {
   std::map<std::string, std::set<int>> numbers;
   for (const auto& entry : fs::recursive_directory_iterator(snapshot)) {
     const std::string path = entry.path().lexically_relative(snapshot).generic_string();
-    if (entry.is_directory() || !is_row_file(entry.path().filename().string())) continue;
+    if (entry.is_directory() || is_hidden(path) || !is_row_file(entry.path().filename().string()))
+      continue;
     if (!entry.exists()) {
       missing.certain.push_back(path);
       continue;
@@ -287,8 +292,7 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
   }
   if (!missing.empty()) {
     fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ",
-             printable(missing.front()),
-             missing.size() > 1 ? cat(" and ", missing.size() - 1, " more files") : "",
+             printable(missing.front()), and_more(missing.size() - 1),
              what_to_do(path_or_id, kind, cache)));
   }
   return found;

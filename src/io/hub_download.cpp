@@ -52,7 +52,7 @@ class Fetch {
     snapshot_ = make_folder(repo_ / "snapshots" / commit_);
     blobs_ = make_folder(repo_ / "blobs");
     locks_ = make_folder(fs::path(hub_.root) / ".locks" / repo_.filename());
-    std::vector<HubFile> files = files_beside_weights(found.files, kind_);
+    std::vector<HubFile> files = files_beside_weights(found.files, kind_, snapshot_.string());
     if (files.empty() && kind_ == RepoKind::kDataset) {
       lacks("has no file of rows (.parquet, .jsonl or .json)");
     }
@@ -81,7 +81,7 @@ class Fetch {
     http.connect_seconds = std::min(http.connect_seconds, kQuickConnectSeconds);
     HubClient client(hub_, kind_, id_, {.tries = 1}, http);
     const std::vector<HubFile> listed = client.revision(commit_).files;
-    std::vector<HubFile> files = files_beside_weights(listed, kind_);
+    std::vector<HubFile> files = files_beside_weights(listed, kind_, snapshot_.string());
     if (kind_ == RepoKind::kModel) {
       const std::vector<HubFile> shards = weights(listed);
       files.insert(files.end(), shards.begin(), shards.end());

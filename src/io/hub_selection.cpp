@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <map>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -41,17 +41,20 @@ bool is_weights(const std::string& path) {
   return path.ends_with(".safetensors") && path.find('/') == std::string::npos;
 }
 
-std::vector<HubFile> row_files(const std::vector<HubFile>& files) {
-  std::map<std::string, std::vector<HubFile>> by_ending;
+std::vector<HubFile> row_files(const std::vector<HubFile>& files, const std::string& snapshot) {
+  std::vector<std::string> paths;
+  std::set<std::string> there;
   for (const HubFile& file : files) {
-    const std::string name = fs::path(file.path).filename().string();
-    if (is_row_file(name)) by_ending[std::string(row_file_ending(name))].push_back(file);
+    if (is_hidden(file.path) || !is_row_file(fs::path(file.path).filename().string())) continue;
+    paths.push_back(file.path);
+    if (fs::exists(fs::path(snapshot) / file.path)) there.insert(file.path);
   }
-  std::vector<HubFile> best;
-  for (auto& [ending, of_ending] : by_ending) {
-    if (of_ending.size() > best.size()) best = std::move(of_ending);
-  }
-  return best;
+  const std::vector<std::string> chosen = one_form(paths, there).chosen;
+  const std::set<std::string> wanted(chosen.begin(), chosen.end());
+  std::vector<HubFile> out;
+  std::copy_if(files.begin(), files.end(), std::back_inserter(out),
+               [&](const HubFile& f) { return wanted.contains(f.path); });
+  return out;
 }
 
 const char* name_of(RepoKind kind) {
@@ -61,13 +64,14 @@ const char* name_of(RepoKind kind) {
 
 }  // namespace
 
-std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind) {
+std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind,
+                                          const std::string& snapshot) {
   std::vector<HubFile> out;
   const auto add_if = [&](const auto& is_wanted) {
     std::copy_if(files.begin(), files.end(), std::back_inserter(out), is_wanted);
   };
   if (kind == RepoKind::kDataset) {
-    out = row_files(files);
+    out = row_files(files, snapshot);
     if (!out.empty()) add_if([](const HubFile& f) { return f.path == kCard; });
   } else {
     add_if([&](const HubFile& f) {

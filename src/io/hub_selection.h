@@ -7,9 +7,11 @@
 
 namespace glmtune::io {
 
-// Of a data set its files of rows (those of the ending that most have: what is there in two formats
-// is read once) and its card; of a model or tokenizer everything beside the weights.
-std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind);
+// Of a data set its files of rows, in one form (one_form() of row_files.h: that of which more is in
+// `snapshot`, the folder of this commit, where any is) and its card; of a model or tokenizer
+// everything beside the weights.
+std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind,
+                                          const std::string& snapshot);
 
 // The files of weights that a snapshot's index names, model.safetensors where it has none. Error
 // where the list lacks one: "has no FILE".

@@ -3,14 +3,40 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 
 #include "base/cat.h"
 
 namespace glmtune::io {
 
+namespace {
+
+constexpr std::array<std::string_view, 7> kEndings{
+    ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".parquet"};
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // from 0 where there is no folder
+}
+
+// A file's place among those that differ from it in the ending only, the best first.
+std::size_t place(std::string_view path) {
+  const auto* const at =
+      std::find(kEndings.begin(), kEndings.end(), row_file_ending(file_name(path)));
+  return static_cast<std::size_t>(at - kEndings.begin());
+}
+
+// "-0123456789abcdef", as the hub's older files have it behind their number.
+constexpr std::size_t kHash = 17;
+bool begins_with_hash(std::string_view text) {
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return text.size() >= kHash && text.front() == '-' &&
+         std::all_of(text.begin() + 1, text.begin() + kHash, is_hex) &&
+         (text.size() == kHash || text[kHash] == '.');
+}
+
+}  // namespace
+
 std::string_view row_file_ending(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kEndings{
-      ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".parquet"};
   constexpr std::array<std::string_view, 3> kDescriptions{"dataset_info.json", "dataset_infos.json",
                                                           "state.json"};
   if (std::find(kDescriptions.begin(), kDescriptions.end(), name) != kDescriptions.end()) return "";
@@ -19,12 +45,45 @@ std::string_view row_file_ending(std::string_view name) {
   return ending == kEndings.end() ? "" : *ending;
 }
 
+bool is_hidden(std::string_view path) {
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.starts_with('.') || (end < path.size() && part.starts_with("__"))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+OneForm one_form(const std::vector<std::string>& paths, const std::set<std::string>& there) {
+  std::map<std::string, std::string> json, parquet;  // the best file by its path without ending
+  std::size_t json_there = 0, parquet_there = 0;
+  for (const std::string& path : paths) {
+    const std::string_view ending = row_file_ending(file_name(path));
+    const bool is_parquet = ending == ".parquet", is_there = there.contains(path);
+    (is_parquet ? parquet_there : json_there) += is_there ? 1 : 0;
+    auto [at, is_first] = (is_parquet ? parquet : json)
+                              .try_emplace(path.substr(0, path.size() - ending.size()), path);
+    if (is_first) continue;
+    const bool other_is_there = there.contains(at->second);
+    if (is_there != other_is_there ? is_there : place(path) < place(at->second)) at->second = path;
+  }
+  const bool takes_parquet =
+      json_there + parquet_there > 0 ? parquet_there >= json_there : parquet.size() >= json.size();
+  std::set<std::string> best;
+  for (const auto& [stem, path] : takes_parquet ? parquet : json) best.insert(path);
+  OneForm out;
+  for (const std::string& path : paths)
+    (best.contains(path) ? out.chosen : out.others).push_back(path);
+  return out;
+}
+
 std::string ShardName::path(int n) const {
   const auto five = [](int x) {
     const std::string digits = std::to_string(x);
     return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
   };
-  return cat(before, five(n), "-of-", five(count), after);
+  return cat(before, five(n), "-of-", five(count), is_hashed ? "-*" : "", after);
 }
 
 std::optional<ShardName> shard_name(std::string_view path) {
@@ -48,10 +107,14 @@ std::optional<ShardName> shard_name(std::string_view path) {
   const std::size_t end = of + kOf.size() + kDigits;
   const auto number = number_at(of - kDigits), count = number_at(of + kOf.size());
   if (!number || !count) return std::nullopt;
+  std::string_view after = path.substr(end);
+  const bool is_hashed = begins_with_hash(after);
+  if (is_hashed) after.remove_prefix(kHash);
   return ShardName{.before = std::string(path.substr(0, of - kDigits)),
                    .number = *number,
                    .count = *count,
-                   .after = std::string(path.substr(end))};
+                   .after = std::string(after),
+                   .is_hashed = is_hashed};
 }
 
 }  // namespace glmtune::io

@@ -1,8 +1,10 @@
 #pragma once
 // Which files hold rows of a data set, by their names.
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace glmtune::io {
 
@@ -13,13 +15,29 @@ inline bool is_row_file(std::string_view name) {
   return !row_file_ending(name).empty();
 }
 
+// Whether a path with '/', from a data set's folder on, is none of its data: a part of it begins
+// with '.', or a folder with "__" (what editors, notebooks and macOS leave).
+bool is_hidden(std::string_view path);
+
+// Files of rows of one form: the same rows often lie there as JSON and as Parquet, or packed beside
+// unpacked.
+struct OneForm {
+  std::vector<std::string> chosen, others;  // both in the order they were given in
+};
+// Of JSON and Parquet the one with more files, Parquet of as many; of JSON files that differ in the
+// ending only, the first of .jsonl, .json, .jsonl.gz, .json.gz, .jsonl.zst, .json.zst. there: those
+// of the paths that are on this machine already, which then decide.
+OneForm one_form(const std::vector<std::string>& paths, const std::set<std::string>& there = {});
+
 // "data/train-00003-of-00006.parquet": a file that counts the others of its kind. Two numbers of
 // five digits, before which something ends that is no digit, or nothing is.
 struct ShardName {
   std::string before;  // "data/train-"
   int number = 0, count = 0;
-  std::string after;  // ".parquet"
+  std::string after;       // ".parquet", without what is_hashed says
+  bool is_hashed = false;  // "-0123456789abcdef" stands before it, of this file alone
 
+  // Of another number; '*' for the hash that nobody knows.
   std::string path(int n) const;
 };
 // None for other names.

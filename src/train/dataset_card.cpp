@@ -1,12 +1,16 @@
 #include "train/dataset_card.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "io/folder_files.h"
+#include "io/row_files.h"
 #include "io/untrusted.h"
+#include "train/log.h"
 #include "train/yaml_document.h"
 
 namespace glmtune::train {
@@ -81,20 +85,41 @@ std::vector<std::string> patterns_of_split(const YamlNode& files, const std::str
   fail(cat(card, ": no split ", split, "; there are: ", list_of(splits)));
 }
 
+// How many parts of a path or a pattern are hidden: those of a file that matches have to be asked
+// for one by one.
+std::int64_t hidden_parts(const std::string& path) {
+  std::int64_t parts = 0;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size() - 1) + 1;
+    parts += io::is_hidden(std::string_view(path).substr(begin, end - begin)) ? 1 : 0;
+    begin = end;
+  }
+  return parts;
+}
+
+// Of several forms (io::one_form) one.
 std::vector<std::string> matching_files(const std::string& folder,
                                         const std::vector<std::string>& patterns) {
-  std::vector<std::string> out;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, error);
-  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+  std::vector<std::string> found;
+  const bool all = std::any_of(patterns.begin(), patterns.end(),
+                               [](const std::string& p) { return hidden_parts(p) > 0; });
+  for (std::string& path : io::files_below(folder, all ? io::Hidden::kList : io::Hidden::kSkip)) {
+    if (std::none_of(patterns.begin(), patterns.end(), [&](const std::string& p) {
+          return glob_matches(p, path) && hidden_parts(p) == hidden_parts(path);
+        }))
+      continue;
     std::error_code unseen;
-    if (!at->is_regular_file(unseen)) continue;
-    const std::string path = fs::path(at->path()).lexically_relative(folder).generic_string();
-    if (std::any_of(patterns.begin(), patterns.end(),
-                    [&](const std::string& p) { return glob_matches(p, path); }))
-      out.push_back(at->path().string());
+    const fs::path file = fs::path(folder) / path;
+    const fs::file_status status = fs::status(file, unseen);
+    if (!fs::exists(status)) fail(cat(file.string(), ": ", io::kLinkToNothing));
+    if (fs::is_regular_file(status)) found.push_back(std::move(path));
   }
-  std::sort(out.begin(), out.end());
+  const io::OneForm form = io::one_form(found);
+  if (!form.others.empty())
+    log_warning(cat(folder, ": the files of the split are there in two forms; left out: ",
+                    io::printable_list(form.others)));
+  std::vector<std::string> out;
+  for (const std::string& path : form.chosen) out.push_back((fs::path(folder) / path).string());
   return out;
 }
 

@@ -125,7 +125,7 @@ TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
 
   // Numbered files tell how many there are, whatever else is under way.
   add("train-00002-of-00003.parquet");
-  EXPECT_EQ(suspected(), "data/train-00000-of-00003.parquet and 1 more files");
+  EXPECT_EQ(suspected(), "data/train-00000-of-00003.parquet and 1 more file");
   add("train-00000-of-00003.parquet");
   EXPECT_EQ(suspected(), "data/train-00001-of-00003.parquet");
   EXPECT_EQ(message(), whole);

@@ -1,0 +1,18 @@
+#pragma once
+// What lies in a folder and the folders below it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace glmtune::io {
+
+enum class Hidden : std::uint8_t { kSkip, kList };  // is_hidden() of row_files.h
+
+// Paths with '/' from the folder on, sorted, of everything that is no folder: also links that lead
+// nowhere. Links to folders are followed, but not back up. Error where a folder cannot be listed.
+std::vector<std::string> files_below(const std::string& folder, Hidden hidden = Hidden::kSkip);
+
+// What to say of such a link.
+inline constexpr const char* kLinkToNothing = "a link that leads nowhere; mend it or remove it";
+
+}  // namespace glmtune::io
