@@ -129,6 +129,7 @@ HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attemp
                                      int tries_to_connect) {
   std::chrono::milliseconds wait = retries_.first_wait;
   std::uint64_t reached = progress();
+  int broken_in_a_row = 0;
   for (int tries = 1;; ++tries) {
     std::string what;
     std::chrono::milliseconds least{0};
@@ -137,18 +138,21 @@ HttpResponse HubClient::with_retries(const std::function<HttpResponse()>& attemp
     try {
       response = attempt();
       if (!is_passing(response.status)) return response;
+      broken_in_a_row = 0;
       what = cat("HTTP status ", response.status);
       least = retry_after(response);
     } catch (const ConnectionError& e) {
       broken = std::current_exception();
+      ++broken_in_a_row;
       what = e.what();
     }
     if (progress() > reached) {
       reached = progress();
       tries = 1;
+      broken_in_a_row = broken ? 1 : 0;
       wait = retries_.first_wait;
     }
-    if (tries >= (broken ? std::min(retries_.tries, tries_to_connect) : retries_.tries)) {
+    if (tries >= retries_.tries || broken_in_a_row >= tries_to_connect) {
       if (broken) std::rethrow_exception(broken);
       return response;
     }
@@ -174,7 +178,8 @@ void HubClient::refuse(const HttpResponse& response, const std::string& url,
              kind_ == RepoKind::kDataset ? "datasets/" : "", id_,
              " and use a token of that account", token));
   }
-  if (code == "RevisionNotFound") fail(cat(id_, ": ", hub_.endpoint, " has no ", what));
+  if (code == "RevisionNotFound")
+    throw HubNoRevision(cat(id_, ": ", hub_.endpoint, " has no ", what));
   if (code == "EntryNotFound") fail(cat(id_, ": ", hub_.endpoint, " has no ", what));
   if (code == "RepoNotFound" || response.status == 404 || response.status == 401) {
     fail(cat(id_, ": ", hub_.endpoint, " has no such ", kind,

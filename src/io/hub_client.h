@@ -16,8 +16,8 @@
 namespace glmtune::io {
 
 struct HubRetries {
-  int tries = 6;                               // in a row without a byte of progress
-  int tries_to_connect = 3;                    // for the list of files, which comes first
+  int tries = 6;             // in a row without a byte of progress
+  int tries_to_connect = 3;  // connections in a row that fail or break, for the list of files
   std::chrono::milliseconds first_wait{1000};  // doubled from try to try
   std::chrono::milliseconds longest_wait{60'000};
 };
@@ -45,6 +45,11 @@ struct HubStopped {};
 
 // The file is another one than its head said.
 struct HubFileChanged : Error {
+  using Error::Error;
+};
+
+// The repository has no such branch, tag or commit (any more).
+struct HubNoRevision : Error {
   using Error::Error;
 };
 
@@ -79,8 +84,8 @@ class HubClient {
   HttpResponse follow(HttpRequest request, bool leave_host, const HttpClient::Receiver& receiver,
                       const std::function<void(const HttpResponse&)>& at_hub = {});
   void pause(std::chrono::milliseconds time) const;
-  // progress(): a number that grows while tries are not in vain. tries_to_connect: of those that
-  // get no answer at all.
+  // progress(): a number that grows while tries are not in vain. tries_to_connect: in a row without
+  // a whole answer, of whatever status.
   HttpResponse with_retries(const std::function<HttpResponse()>& attempt,
                             const std::function<std::uint64_t()>& progress, int tries_to_connect);
   [[noreturn]] void refuse(const HttpResponse& response, const std::string& url,
