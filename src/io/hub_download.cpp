@@ -4,9 +4,11 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -15,7 +17,9 @@
 #include "io/blob_file.h"
 #include "io/file_lock.h"
 #include "io/files.h"
+#include "io/folder_files.h"
 #include "io/hub_selection.h"
+#include "io/row_files.h"
 
 namespace glmtune::io {
 namespace {
@@ -132,7 +136,11 @@ class Fetch {
 
   void check_space(const std::vector<HubFile>& files) const {
     std::uint64_t needed = 0;
-    for (const HubFile& file : files) needed += file.size - bytes_there(file);
+    std::set<std::string> counted;
+    for (const HubFile& file : files) {
+      if (file.etag.empty() || counted.insert(file.etag).second)
+        needed += file.size - bytes_there(file);
+    }
     const std::uint64_t free = free_bytes(blobs_.string());
     if (free < needed) {
       fail_machine(cat(id_, ": ", human_bytes(needed), " are still to be fetched, ",
@@ -143,13 +151,17 @@ class Fetch {
 
   void fetch_all(const std::vector<HubFile>& wanted) {
     std::vector<HubFile> files;
+    std::vector<std::vector<HubFile>> blobs;   // files of the same bytes
+    std::map<std::string, std::size_t> known;  // their places, by etag
     progress_ = {};
     shared_.bytes = 0;
     for (const HubFile& file : wanted) {
-      if (!fs::exists(snapshot_ / file.path)) {
-        files.push_back(file);
-        progress_.bytes += file.size;
-      }
+      if (fs::exists(snapshot_ / file.path)) continue;
+      files.push_back(file);
+      progress_.bytes += file.size;
+      const auto [at, is_new] = known.try_emplace(file.etag, blobs.size());
+      if (is_new || file.etag.empty()) blobs.emplace_back();
+      blobs[file.etag.empty() ? blobs.size() - 1 : at->second].push_back(file);
     }
     if (files.empty()) return;
     progress_.files = static_cast<std::int64_t>(files.size());
@@ -159,11 +171,8 @@ class Fetch {
     const auto work = [&] {
       try {
         HubClient client = new_client();
-        for (std::size_t i = next++; i < files.size() && !shared_.stop; i = next++) {
-          fetch_file(client, files[i]);
-          const std::lock_guard lock(mutex_);
-          ++progress_.files_done;
-        }
+        for (std::size_t i = next++; i < blobs.size() && !shared_.stop; i = next++)
+          fetch_equal_files(client, blobs[i]);
       } catch (const HubStopped&) {
       } catch (...) {
         const std::lock_guard lock(mutex_);
@@ -173,7 +182,7 @@ class Fetch {
       --at_work_;
     };
     const std::size_t threads =
-        std::min(files.size(), static_cast<std::size_t>(std::max(options_.threads, 1)));
+        std::min(blobs.size(), static_cast<std::size_t>(std::max(options_.threads, 1)));
     at_work_ = static_cast<int>(threads);
     {
       std::vector<std::jthread> workers;
@@ -207,7 +216,24 @@ class Fetch {
     }
   }
 
-  void fetch_file(HubClient& client, const HubFile& file) {
+  // Files of which the hub's list says that they are one blob.
+  void fetch_equal_files(HubClient& client, const std::vector<HubFile>& files) {
+    std::string etag;
+    for (const HubFile& file : files) {
+      const fs::path blob = blobs_ / etag;
+      if (etag.empty() || etag != file.etag || !fs::exists(blob)) {
+        etag = fetch_file(client, file);
+      } else {
+        shared_.bytes += static_cast<std::int64_t>(file.size);
+        link(file.path, blob);
+      }
+      const std::lock_guard lock(mutex_);
+      ++progress_.files_done;
+    }
+  }
+
+  // Returns the name of its blob.
+  std::string fetch_file(HubClient& client, const HubFile& file) {
     for (bool again = false;; again = true) {
       HubFileHead head = client.head(commit_, file.path);
       head.is_git_blob = head.etag == file.etag && !head.is_sha256();
@@ -224,7 +250,7 @@ class Fetch {
         continue;
       }
       link(file.path, blob);
-      return;
+      return head.etag;
     }
   }
 
@@ -292,18 +318,27 @@ ResolvedRepo resolve_offline(const std::string& id, RepoKind kind, const HubCach
   return local;
 }
 
+// Whether a snapshot that lacks these files is only a part: it lacks rows or weights.
+bool is_part(const std::vector<HubFile>& missing, RepoKind kind) {
+  return std::any_of(missing.begin(), missing.end(), [&](const HubFile& f) {
+    return kind == RepoKind::kDataset ? is_row_file(fs::path(f.path).filename().string())
+                                      : f.path.find(".safetensors") != std::string::npos;
+  });
+}
+
 // A snapshot of the cache, made whole where the hub can be asked what belongs to it.
 ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub,
                        const FetchOptions& options, const ResolvedRepo& local) {
   if (WholeSnapshot(hub, kind, id, local).is_noted()) return local;
+  const auto notice = [&](const std::string& text) {
+    if (options.notice) options.notice(cat(id, ": ", text));
+  };
   Fetch fetch(hub, kind, id, options);
   std::vector<HubFile> missing;
   const auto unknown = [&](const char* why) {
-    if (options.notice)
-      options.notice(cat(id, ": whether ", local.folder, " has all files of the hub is not known (",
-                         why, ")",
-                         local.suspected.empty() ? "" : cat("; it seems to lack ", local.suspected),
-                         "; HF_HUB_OFFLINE=1 does not ask"));
+    notice(cat("whether ", local.folder, " has all files of the hub is not known (", why, ")",
+               local.suspected.empty() ? "" : cat("; it seems to lack ", local.suspected),
+               "; HF_HUB_OFFLINE=1 does not ask"));
     return local;
   };
   try {
@@ -316,11 +351,55 @@ ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub
     return unknown(e.what());
   }
   if (missing.empty()) return local;
-  if (options.notice)
-    options.notice(cat(id, ": ", local.folder, " lacks ", missing.size(),
-                       " files that the hub has, ", missing.front().path,
-                       " first; they are fetched (HF_HUB_OFFLINE=1 takes ", "what is there)"));
-  return fetch.run(local.commit);
+  const std::string lacks =
+      cat(local.folder, " lacks ",
+          missing.size() > 1 ? cat(missing.size(), " files that the hub has, ") : "",
+          missing.front().path, missing.size() > 1 ? " first" : ", which the hub has");
+  notice(cat(lacks, "; fetched now (HF_HUB_OFFLINE=1 takes what is there)"));
+  // Without a card or a template the rows and the weights are still all there.
+  const auto without = [&](const char* why) {
+    notice(cat(lacks, " and which cannot be fetched (", why, "); this run does without",
+               kind == RepoKind::kDataset
+                   ? ": a card that says which files belong to which subset and split is not heeded"
+                   : ""));
+    return local;
+  };
+  try {
+    return fetch.run(local.commit);
+  } catch (const ConnectionError& e) {
+    if (is_part(missing, kind)) throw;
+    return without(e.what());
+  } catch (const Error& e) {
+    if (is_part(missing, kind)) throw;
+    return without(e.what());
+  }
+}
+
+// The commit that the cache knows a branch or tag as. Where the hub has lost it (its history was
+// rewritten, the repository made anew) and nothing of it is here, the newest serves.
+ResolvedRepo fetch_known_commit(const std::string& id, RepoKind kind, const HubCache& hub,
+                                const FetchOptions& options, const std::string& revision,
+                                const std::string& commit) {
+  const std::string fetch_newest =
+      cat("`hf download ", kind == RepoKind::kDataset ? "--repo-type dataset " : "", id, "`");
+  const auto notice = [&](const std::string& text) {
+    if (options.notice)
+      options.notice(cat(id, ": the cache knows ", revision, " as commit ", commit, text));
+  };
+  notice(cat(", which is not whole; the hub is asked for that commit (", fetch_newest,
+             " fetches the newest)"));
+  try {
+    return Fetch(hub, kind, id, options).run(commit);
+  } catch (const HubNoRevision& e) {
+    const fs::path repo = repo_folder(hub, id, kind), snapshot = repo / "snapshots" / commit;
+    std::error_code error;
+    if (fs::exists(snapshot, error) && !files_below(snapshot.string(), Hidden::kList).empty())
+      fail(cat(e.what(), ", which is what ", (repo / "refs" / revision).string(),
+               " says and of which ", snapshot.string(), " has a part; for the newest, ",
+               fetch_newest, " or remove that reference"));
+  }
+  notice(", which the hub no longer has; nothing of it is here, so the newest is fetched");
+  return Fetch(hub, kind, id, options).run(revision);
 }
 
 }  // namespace
@@ -341,15 +420,11 @@ ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubC
   }
   // Part of a commit is completed from that commit: a run that resumes wants no other.
   const auto commit = local ? std::nullopt : cached_commit(path_or_id, kind, hub, revision);
-  if (commit && *commit != revision && options.notice) {
-    options.notice(cat(path_or_id, ": the cache knows ", revision, " as commit ", *commit,
-                       ", which is not whole; the hub is asked for that commit (`hf download ",
-                       kind == RepoKind::kDataset ? "--repo-type dataset " : "", path_or_id,
-                       "` fetches the newest)"));
-  }
   try {
     if (local) return completed(path_or_id, kind, hub, options, *local);
-    return Fetch(hub, kind, path_or_id, options).run(commit.value_or(revision));
+    if (commit && *commit != revision)
+      return fetch_known_commit(path_or_id, kind, hub, options, revision, *commit);
+    return Fetch(hub, kind, path_or_id, options).run(revision);
   } catch (const ConnectionError& e) {
     fail_machine(
         cat(path_or_id,
