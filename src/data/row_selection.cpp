@@ -136,20 +136,16 @@ void keep_one_split(std::vector<std::string>& chosen, const fs::path& folder,
   });
 }
 
-// The folder's files of rows, from it on. Two ways to one file through links are one file.
+// The folder's files of rows, from it on.
 std::vector<std::string> row_files_below(const fs::path& folder) {
   std::vector<std::string> out;
-  std::set<fs::path> seen;
   for (const std::string& path : io::files_below(folder.string())) {
     const fs::path file = folder / path;
     if (!io::is_row_file(file.filename().string())) continue;
     std::error_code error;
     const fs::file_status status = fs::status(file, error);
     if (!fs::exists(status)) fail(cat(file.string(), ": ", io::kLinkToNothing));
-    // The file itself may be a link: the hub's cache has one blob for files that are equal.
-    if (fs::is_regular_file(status) &&
-        seen.insert(fs::canonical(file.parent_path(), error) / file.filename()).second)
-      out.push_back(path);
+    if (fs::is_regular_file(status)) out.push_back(path);
   }
   if (out.empty())
     fail(cat(folder.string(), ": no .jsonl, .json (also .gz or .zst) or .parquet file in it"));
@@ -177,7 +173,7 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
   std::vector<std::string> others;
   std::set_difference(files.begin(), files.end(), chosen.begin(), chosen.end(),
                       std::back_inserter(others));
-  const io::OneForm form = io::one_form(chosen);
+  const io::OneForm form = io::one_form(io::without_repeats(folder.string(), chosen));
   const auto add = [&](const std::vector<std::string>& names, std::vector<std::string>& to) {
     for (const std::string& name : names) to.push_back((folder / name).string());
   };

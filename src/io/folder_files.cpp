@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "io/files.h"
 #include "io/row_files.h"
@@ -51,6 +53,19 @@ std::vector<std::string> files_below(const std::string& folder, Hidden hidden) {
   lister.list(folder, "");
   std::sort(lister.found.begin(), lister.found.end());
   return std::move(lister.found);
+}
+
+std::vector<std::string> without_repeats(const std::string& folder,
+                                         const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  std::set<fs::path> seen;
+  for (const std::string& path : paths) {
+    const fs::path file = fs::path(folder) / path;
+    std::error_code error;
+    const fs::path real = fs::canonical(file.parent_path(), error) / file.filename();
+    if (error || seen.insert(real).second) out.push_back(path);
+  }
+  return out;
 }
 
 }  // namespace glmtune::io

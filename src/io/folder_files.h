@@ -12,7 +12,12 @@ enum class Hidden : std::uint8_t { kSkip, kList };  // is_hidden() of row_files.
 // nowhere. Links to folders are followed, but not back up. Error where a folder cannot be listed.
 std::vector<std::string> files_below(const std::string& folder, Hidden hidden = Hidden::kSkip);
 
-// What to say of such a link.
+// Of files_below() of a folder: without those that an earlier one is, by another link to a folder.
+// Links to files count as files: the hub's cache has one blob for files that are equal.
+std::vector<std::string> without_repeats(const std::string& folder,
+                                         const std::vector<std::string>& paths);
+
+// What to say of a link that leads nowhere.
 inline constexpr const char* kLinkToNothing = "a link that leads nowhere; mend it or remove it";
 
 }  // namespace glmtune::io

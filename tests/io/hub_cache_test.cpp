@@ -135,6 +135,13 @@ TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
   for (const char* name : {"part-00001-of-00002.jsonl", "part-00002-of-00002.jsonl"}) add(name);
   EXPECT_EQ(suspected(), "");  // some count from one
 
+  // The hub's older files have a hash of their own behind the number.
+  add("val-00000-of-00003-a3ecf92900e5b2c1.parquet");
+  add("val-00001-of-00003-0a17f92900e5b2c2.parquet");
+  EXPECT_EQ(suspected(), "data/val-00002-of-00003-*.parquet");
+  add("val-00002-of-00003-bbbbf92900e5b2c3.parquet");
+  EXPECT_EQ(suspected(), "");
+
   // Of other names, a part that was left may be one of them.
   add("more.jsonl");
   EXPECT_EQ(suspected(), "a file whose download was broken off or is under way (" +
@@ -154,6 +161,15 @@ TEST(HubCache, NamesOfNumberedFiles) {
   EXPECT_EQ(shard->count, 6);
   EXPECT_EQ(shard->after, ".parquet");
   EXPECT_EQ(shard->path(5), "data/train_sft-00005-of-00006.parquet");
+  EXPECT_FALSE(shard->is_hashed);
+  const auto hashed = shard_name("data/train-00000-of-00002-a3ecf92900e5b2c1.parquet");
+  ASSERT_TRUE(hashed);
+  EXPECT_TRUE(hashed->is_hashed);
+  EXPECT_EQ(hashed->after, ".parquet");
+  EXPECT_EQ(hashed->path(1), "data/train-00001-of-00002-*.parquet");
+  for (const char* other :
+       {"a-00000-of-00001-a3ecf92900e5b2c.parquet", "a-00000-of-00001-a3ecf92900e5b2c10.parquet"})
+    EXPECT_FALSE(shard_name(other)->is_hashed) << other;
   ASSERT_TRUE(shard_name("00000-of-00001"));
   EXPECT_EQ(shard_name("c4-train.01023-of-01024.json.gz")->before, "c4-train.");
   for (const char* other : {"", "-of-", "a.jsonl", "a-00000-of-0001.jsonl", "a-0000-of-00001.jsonl",
