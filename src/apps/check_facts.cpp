@@ -57,18 +57,23 @@ std::string local_size(const std::string& path, const std::string& key) {
   return cat(io::human_bytes(bytes), " in ", files, " files");
 }
 
-std::string found_text(const std::string& source, const std::string& key,
-                       const std::string& revision) {
+void find_source(DataFacts& facts, const std::string& revision) {
   std::error_code error;
-  if (fs::exists(source, error)) return local_size(source, key);
-  require_path(key, source);
+  if (fs::exists(facts.source, error)) {
+    facts.found = local_size(facts.source, facts.key);
+    return;
+  }
+  require_path(facts.key, facts.source);
   try {
     const io::ResolvedRepo repo =
-        io::resolve_repo(source, io::RepoKind::kDataset, local_hub_cache(), revision);
-    return cat("in the local cache: ", repo.folder,
-               repo.suspected.empty() ? "" : cat(", which seems to lack ", repo.suspected));
-  } catch (const Error&) {
-    return kNotHere;
+        io::resolve_repo(facts.source, io::RepoKind::kDataset, local_hub_cache(), revision);
+    facts.found = cat("in the local cache: ", repo.folder,
+                      repo.suspected.empty() ? "" : cat(", which seems to lack ", repo.suspected));
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    facts.found = kNotHere;
+    facts.why = e.what();
   }
 }
 
@@ -88,25 +93,29 @@ std::optional<ModelFacts> model_facts(const train::Recipe& recipe) {
   if (const auto known = models::known_config(id))
     return facts_of(models::parse_glm_config(*known, id), "facts of the released model");
   require_path(kModelKey, id);
+  std::string file;
   try {
-    const io::ResolvedRepo repo =
-        io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache(), recipe.model.revision);
-    const std::string file = repo.folder + "/config.json";
-    return facts_of(models::read_glm_config(file), file);
-  } catch (const Error&) {
+    file = cat(
+        io::resolve_repo(id, io::RepoKind::kModel, local_hub_cache(), recipe.model.revision).folder,
+        "/config.json");
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error&) {  // the verdict says why
     return std::nullopt;
   }
+  return facts_of(models::read_glm_config(file), file);
 }
 
 std::vector<DataFacts> data_facts(const train::Recipe& recipe) {
   std::vector<DataFacts> out;
   const auto add = [&](const train::DatasetEntry& entry) {
-    for (const std::string& source : entry.sources)
-      out.push_back(
-          {entry.key, entry.target, source, found_text(source, entry.key, entry.revision)});
+    for (const std::string& source : entry.sources) {
+      out.push_back({entry.key, entry.target, source, "", ""});
+      find_source(out.back(), entry.revision);
+    }
     if (entry.sources.empty() && !std::holds_alternative<data::MockSettings>(entry.settings))
       fail(cat(entry.key, ": no path is given"));
-    if (entry.sources.empty()) out.push_back({entry.key, entry.target, "made up", ""});
+    if (entry.sources.empty()) out.push_back({entry.key, entry.target, "made up", "", ""});
   };
   add(recipe.dataset);
   for (const train::DatasetEntry& entry : recipe.validation_datasets) add(entry);

@@ -33,6 +33,7 @@ struct DataFacts {
   std::string target;  // "ChatDataset"
   std::string source;
   std::string found;  // "12.3 MB in 2 files", "in the local cache", "not on this machine"
+  std::string why;    // it is not on this machine
 };
 // Throws Error for a path that does not exist.
 std::vector<DataFacts> data_facts(const train::Recipe& recipe);

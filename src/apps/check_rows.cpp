@@ -83,7 +83,7 @@ ReadRows read_samples(const train::DatasetEntry& recipes, train::DatasetEntry en
   out.key = entry.key;
   const auto source = [&] {
     try {
-      return data.open(entry, {});
+      return data.open_files(entry, {});
     } catch (const MachineError&) {
       throw;
     } catch (const Error&) {
@@ -139,6 +139,7 @@ class Reader {
       report_.unchecked.push_back(cat(entry.key, ": its rows"));
       return;
     }
+    entry = train::with_subset_files(std::move(entry));
     const RowSettings settings = row_settings(entry.settings);
     bool cut = false, strict = false;
     if (settings.rows != nullptr) {

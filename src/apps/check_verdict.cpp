@@ -61,8 +61,7 @@ class Judge {
     if (const std::string why = missing_weights(recipe_); !why.empty())
       reason(cat(kModelKey, ": ", why));
     for (const DataFacts& data : report_.data)
-      if (data.found == kNotHere)
-        reason(cat(data.key, ": ", data.source, ": ", kNotHere, fetched_first(data.source)));
+      if (data.found == kNotHere) reason(cat(data.key, ": ", data.why, fetched_first(data.source)));
     report_.unchecked.emplace_back("the values of the weights");
     if (recipe_.checkpoint.enabled)
       report_.unchecked.emplace_back("room and earlier checkpoints in checkpoint.checkpoint_dir");

@@ -35,6 +35,7 @@ bool is_path(const std::string& text) {
 
 std::string no_such_path(const std::string& path) {
   std::string text = cat(path, ": no such file or folder");
+  if (path.starts_with('~')) return text + " (~ is not expanded here: write the path in full)";
   std::error_code error;
   const fs::path here = fs::current_path(error);
   if (!error && fs::path(path).is_relative())

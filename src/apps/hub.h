@@ -16,7 +16,8 @@ io::HubCache local_hub_cache();
 // Whether a text that names nothing on this machine can only be a path: it begins or ends like one,
 // is no hub id, or lies in a folder that is there.
 bool is_path(const std::string& text);
-// "nope.jsonl: no such file or folder (relative to the working directory /home/me)".
+// "nope.jsonl: no such file or folder (relative to the working directory /home/me)"; of "~/x" that
+// ~ is not expanded.
 std::string no_such_path(const std::string& path);
 // Throws Error, beginning with the recipe's key, for a path that does not exist. Hub ids pass.
 void require_path(const std::string& key, const std::string& path_or_id);

@@ -114,7 +114,7 @@ std::vector<std::string> matching_files(const std::string& folder,
     if (!fs::exists(status)) fail(cat(file.string(), ": ", io::kLinkToNothing));
     if (fs::is_regular_file(status)) found.push_back(std::move(path));
   }
-  const io::OneForm form = io::one_form(found);
+  const io::OneForm form = io::one_form(io::without_repeats(folder, found));
   if (!form.others.empty())
     log_warning(cat(folder, ": the files of the split are there in two forms; left out: ",
                     io::printable_list(form.others)));

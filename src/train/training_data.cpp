@@ -12,33 +12,6 @@
 namespace glmtune::train {
 namespace {
 
-// Folders become the files of the subset and the split.
-data::DatasetSettings with_subset_files(const DatasetEntry& entry) {
-  data::DatasetSettings out = entry.settings;
-  std::visit(
-      [&](auto& settings) {
-        if constexpr (requires { settings.paths; }) {
-          std::vector<std::string> files;
-          for (const std::string& path : settings.paths) {
-            std::error_code ec;
-            const bool folder = std::filesystem::is_directory(path, ec);
-            if (!folder && !entry.subset.empty())
-              fail(cat("name ", entry.subset, ": ", path, " is no folder that could hold subsets"));
-            if (!folder) {
-              files.push_back(path);
-              continue;
-            }
-            for (std::string& file :
-                 subset_files(path, entry.subset, data::name_of_split(settings.rows.split)))
-              files.push_back(std::move(file));
-          }
-          settings.paths = std::move(files);
-        }
-      },
-      out);
-  return out;
-}
-
 bool has_template(const std::string& folder) {
   std::error_code ec;
   return std::filesystem::exists(folder + "/chat_template.jinja", ec) ||
@@ -46,6 +19,35 @@ bool has_template(const std::string& folder) {
 }
 
 }  // namespace
+
+DatasetEntry with_subset_files(DatasetEntry entry) {
+  const auto files_of = [&](const std::string& path, const std::string& split) {
+    std::error_code ec;
+    if (std::filesystem::is_directory(path, ec))
+      return subset_files(path, entry.subset, data::name_of_split(split));
+    if (!entry.subset.empty())
+      fail(cat("name ", entry.subset, ": ", path, " is no folder that could hold subsets"));
+    return std::vector<std::string>{path};
+  };
+  const auto replace = [&](auto& settings) {
+    if constexpr (requires { settings.paths; }) {
+      std::vector<std::string> files;
+      for (const std::string& path : settings.paths)
+        for (std::string& file : files_of(path, settings.rows.split))
+          files.push_back(std::move(file));
+      settings.paths = std::move(files);
+    }
+  };
+  try {
+    std::visit(replace, entry.settings);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    fail(cat(entry.key, ": ", e.what()));
+  }
+  entry.subset.clear();
+  return entry;
+}
 
 bool reads_text(const DatasetEntry& entry) {
   return !entry.packing.prepacked && !std::holds_alternative<data::MockSettings>(entry.settings) &&
@@ -73,10 +75,10 @@ data::TextTools TrainingData::tools(const DatasetEntry& entry) {
   return it->second;
 }
 
-std::unique_ptr<data::PackSource> TrainingData::open(const DatasetEntry& entry,
-                                                     const data::Progress& progress) {
+std::unique_ptr<data::PackSource> TrainingData::open_files(const DatasetEntry& entry,
+                                                           const data::Progress& progress) {
   try {
-    return data::open_dataset(with_subset_files(entry), entry.packing, tools(entry), progress);
+    return data::open_dataset(entry.settings, entry.packing, tools(entry), progress);
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {

@@ -12,6 +12,10 @@ namespace glmtune::train {
 // Whether a data set's rows are text, so that they need a tokenizer.
 bool reads_text(const DatasetEntry& entry);
 
+// A data set with its folders as the files of its subset and split, where a card or a folder says
+// which these are. Throws Error naming the recipe key.
+DatasetEntry with_subset_files(DatasetEntry entry);
+
 class TrainingData {
  public:
   // model_folder: the checkpoint, whose tokenizer and template serve where a data set names none.
@@ -19,7 +23,13 @@ class TrainingData {
       : model_folder_(std::move(model_folder)), vocab_size_(vocab_size) {}
 
   // Throws Error naming the recipe key and the file.
-  std::unique_ptr<data::PackSource> open(const DatasetEntry& entry, const data::Progress& progress);
+  std::unique_ptr<data::PackSource> open(const DatasetEntry& entry,
+                                         const data::Progress& progress) {
+    return open_files(with_subset_files(entry), progress);
+  }
+  // What with_subset_files() returned.
+  std::unique_ptr<data::PackSource> open_files(const DatasetEntry& entry,
+                                               const data::Progress& progress);
 
  private:
   data::TextTools tools(const DatasetEntry& entry);

@@ -237,6 +237,63 @@ TEST_F(Check, NamesTheFilesOfAFolderThatAreOfOtherSplits) {
       << outcome.out;
 }
 
+TEST_F(Check, ReadsTheFilesThatTheCardOfADataSetNames) {
+  fs::create_directories(folder_ / "rows");
+  write("rows/README.md",
+        "---\nconfigs:\n- config_name: a\n  data_files:\n  - split: train\n    path: one.jsonl\n"
+        "  - split: validation\n    path: two.jsonl\n- config_name: b\n  data_files: three.jsonl\n"
+        "---\n");
+  write("rows/one.jsonl", kChat);
+  write("rows/two.jsonl", cat(kChat, kChat));
+  write("rows/three.jsonl", cat(kChat, kChat, kChat));
+  const std::string path = cat("--dataset.path_or_dataset_id=", (folder_ / "rows").string());
+  // With a tokenizer and, of a model that is not here, without.
+  for (const std::string& model : {tiny(), std::string("zai-org/GLM-5.2")}) {
+    const auto read = [&](const std::string& name, const std::string& split) {
+      const Outcome outcome =
+          glmtune({"check", recipe(), path, cat(kModel, model), cat("--dataset.name=", name),
+                   cat("--dataset.split=", split)});
+      EXPECT_EQ(outcome.status, 0) << outcome.err;
+      return outcome.out;
+    };
+    EXPECT_TRUE(contains(read("a", "train"), "all 1 rows read"));
+    EXPECT_TRUE(contains(read("a", "validation"), "all 2 rows read"));
+    EXPECT_TRUE(contains(read("b", "train"), "all 3 rows read"));
+  }
+  const Outcome none = glmtune({"check", recipe(), path, "--dataset.name=c"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "dataset: ") && contains(none.err, "no subset c; there are: a, b"))
+      << none.err;
+}
+
+TEST_F(Check, SaysWhatIsWrongWithTheCacheOfADataSet) {
+  const fs::path repo = folder_ / "hub/datasets--org--chats";
+  fs::create_directories(repo / "refs");
+  write("hub/datasets--org--chats/refs/main", "not a commit");
+  ::setenv("HF_HUB_CACHE", (folder_ / "hub").c_str(), 1);
+  const std::string model = cat(kModel, tiny());
+  const auto check = [&] {
+    return glmtune({"check", recipe(), model, "--dataset.path_or_dataset_id=org/chats"}).out;
+  };
+  const std::string corrupt = check();
+  const std::string commit(40, 'a');
+  write("hub/datasets--org--chats/refs/main", commit);
+  fs::create_directories(repo / "snapshots" / commit);
+  fs::create_symlink("../../blobs/gone", repo / "snapshots" / commit / "rows.jsonl");
+  const std::string dangling = check();
+  ::unsetenv("HF_HUB_CACHE");
+  EXPECT_TRUE(contains(corrupt, "not on this machine")) << corrupt;
+  EXPECT_TRUE(contains(corrupt, "expected a commit of 40 hexadecimal digits")) << corrupt;
+  EXPECT_TRUE(contains(dangling, "lacks rows.jsonl")) << dangling;
+}
+
+TEST_F(Check, OfAPathWithATildeSaysThatItIsNotExpanded) {
+  const Outcome outcome = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=~/chat.jsonl"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err, "~/chat.jsonl: no such file or folder (~ is not expanded"))
+      << outcome.err;
+}
+
 TEST_F(Check, PathsAreToldFromHubIds) {
   fs::create_directories(folder_ / "models");
   const fs::path here = fs::current_path();

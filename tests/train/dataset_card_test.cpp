@@ -119,6 +119,36 @@ TEST_F(DatasetCard, WithoutACardTheNameIsAFolder) {
   EXPECT_EQ(files("zh"), (List{"zh"}));
 }
 
+TEST_F(DatasetCard, PatternsTakeOneFormatAndNothingHiddenThatTheyDoNotAskFor) {
+  const auto card = [&](const std::string& pattern) {
+    file("README.md",
+         "---\nconfigs:\n- config_name: default\n  data_files: \"" + pattern + "\"\n---\n");
+  };
+  for (const char* name : {"d/a.jsonl", "d/a-0.parquet", "d/a-1.parquet", "d/._a.jsonl",
+                           "d/.old/b.jsonl", "d/__x/c.jsonl"})
+    file(name);
+  card("d/**");
+  EXPECT_EQ(files(""), (List{"d/a-0.parquet", "d/a-1.parquet"}));
+  card("**/*.jsonl");
+  EXPECT_EQ(files(""), (List{"d/a.jsonl"}));
+  card("d/.old/*.jsonl");
+  EXPECT_EQ(files(""), (List{"d/.old/b.jsonl"}));
+  card("d/__*/*");
+  EXPECT_EQ(files(""), (List{"d/__x/c.jsonl"}));
+}
+
+TEST_F(DatasetCard, PatternsMatchBehindLinksToFolders) {
+  const TempFolder elsewhere;
+  std::ofstream(elsewhere / "b.jsonl") << "{}\n";
+  file("README.md", "---\nconfigs:\n- config_name: default\n  data_files: \"**/*.jsonl\"\n---\n");
+  file("v1/a.jsonl");
+  fs::create_directory_symlink(elsewhere.path(), temp_ / "part2");
+  fs::create_directory_symlink("v1", temp_ / "v2");
+  EXPECT_EQ(files(""), (List{"part2/b.jsonl", "v1/a.jsonl"}));
+  fs::create_symlink("nowhere", temp_ / "c.jsonl");
+  EXPECT_NE(error("").find("c.jsonl: a link that leads nowhere"), std::string::npos) << error("");
+}
+
 TEST_F(DatasetCard, AHeadThatIsNoMapIsNotCalledARecipe) {
   file("README.md", "---\n- en\n---\n");
   EXPECT_NE(error("").find("the head of a data set's card is a YAML map"), std::string::npos)
