@@ -79,17 +79,15 @@ class ExportFailure {
   bool is_users_;
 };
 
-// Notes in `position` the validation loss that decides, when it is the lowest so far.
-bool is_lowest(const std::vector<ValidationResult>& validation, const std::string& best_metric_key,
-               TrainingPosition& position) {
-  bool lowest = false;
+// The validation loss that decides, where it is lower than the lowest so far.
+std::optional<double> lower_loss(const std::vector<ValidationResult>& validation,
+                                 const std::string& best_metric_key, std::optional<double> lowest) {
+  std::optional<double> lower;
   for (const ValidationResult& v : validation) {
     if (v.name != best_metric_key || !std::isfinite(v.loss)) continue;
-    if (position.has_val_loss && v.loss >= position.lowest_val_loss) continue;
-    position.has_val_loss = lowest = true;
-    position.lowest_val_loss = v.loss;
+    if (!lowest || v.loss < *lowest) lower = lowest = v.loss;
   }
-  return lowest;
+  return lower;
 }
 
 }  // namespace
@@ -149,24 +147,31 @@ void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
 // The lowest loss is that of the checkpoint that LOWEST_VAL names, by the numbers of this recipe:
 // a lower one would keep the link from ever naming a checkpoint of this run, a higher one (of where
 // the run goes on from, before the linked one was saved) would move it to a worse checkpoint.
-void RunCheckpoints::take_lowest_validation_loss(const StepFolder& from) {
-  const std::string& set = recipe_.checkpoint.best_metric_key;
+void RunCheckpoints::find_lowest_validation_loss(const StepFolder& from) {
   std::error_code ec;
   const bool is_here = fs::equivalent(fs::path(from.path).parent_path(), folder_.root(), ec);
-  std::optional<double> lowest;
+  std::optional<StepFolder> best;
+  const auto consider = [&](const StepFolder& f) {
+    const auto loss = own_validation_loss(f.path, recipe_.checkpoint.best_metric_key, at_);
+    if (!loss || (lowest_val_loss_ && *loss >= *lowest_val_loss_)) return;
+    lowest_val_loss_ = loss;
+    best = f;
+  };
   // From elsewhere a run may come to a folder with checkpoints of another one.
-  if (const auto linked = folder_.pointed_at("LOWEST_VAL");
-      linked && (is_here || belongs_to_run(*linked, at_)))
-    lowest = own_validation_loss(linked->path, set, at_);
+  const auto linked = folder_.pointed_at("LOWEST_VAL");
+  if (linked && (is_here || belongs_to_run(*linked, at_))) consider(*linked);
+  // Copies lose links: the best may be any of the run's checkpoints, also one after `from`.
+  if (!best)
+    for (const StepFolder& f : folder_.published())
+      if (belongs_to_run(f, at_)) consider(f);
   // A process may end between a save and the link to it.
-  if (is_here)
-    if (const auto loss = own_validation_loss(from.path, set, at_);
-        loss && (!lowest || *loss < *lowest)) {
-      folder_.point("LOWEST_VAL", from);
-      lowest = loss;
-    }
-  at_.has_val_loss = lowest.has_value();
-  at_.lowest_val_loss = lowest.value_or(0);
+  if (is_here) consider(from);
+  if (best && (!linked || best->path != linked->path)) to_be_linked_ = best;
+}
+
+void RunCheckpoints::link_lowest_validation_loss() {
+  if (to_be_linked_) folder_.point("LOWEST_VAL", *to_be_linked_);
+  to_be_linked_.reset();
 }
 
 void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
@@ -192,7 +197,7 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   at_.next_step = saved.next_step;
   at_.updates = saved.updates;
   at_.cursor = saved.cursor;
-  take_lowest_validation_loss(*found);
+  find_lowest_validation_loss(*found);
   resumed_from_ = *found;
   log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                at_.cursor.epoch));
@@ -268,13 +273,12 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
                            const StepResult& step, const std::vector<ValidationResult>& validation,
                            bool is_last) {
   const CheckpointSettings& settings = recipe_.checkpoint;
-  TrainingPosition position = at_;
-  const bool lowest = is_lowest(validation, settings.best_metric_key, position);
+  const auto lower = lower_loss(validation, settings.best_metric_key, lowest_val_loss_);
   const bool consolidated = exports(is_last);
   models::SaveReport report;
   std::optional<ExportFailure> failure;
   const StepFolder saved = folder_.save(
-      epoch, std::max<std::int64_t>(0, position.next_step - 1),
+      epoch, std::max<std::int64_t>(0, at_.next_step - 1),
       [&](const std::string& folder) {
         io::write_file(folder + "/config.yaml", recipe_.yaml);
         io::write_file(cat(folder, "/", kLosses), losses_json(step, validation));
@@ -288,17 +292,17 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
             fs::remove_all(cat(folder, "/model"), gone);
           }
         }
-        Checksums sums =
-            save_state(folder, position, engine.model(), optimizer, engine.context().stream,
-                       byte_progress("Saving the training state", terminal_));
+        Checksums sums = save_state(folder, at_, engine.model(), optimizer, engine.context().stream,
+                                    byte_progress("Saving the training state", terminal_));
         for (std::size_t i = 0; i < report.weight_files.size(); ++i)
           sums[cat(kExport, "/", report.weight_files[i])] = report.checksums[i];
         return sums;
       },
       facts_);
-  at_.has_val_loss = position.has_val_loss;
-  at_.lowest_val_loss = position.lowest_val_loss;
-  if (lowest) folder_.point("LOWEST_VAL", saved);
+  if (lower) {
+    lowest_val_loss_ = lower;
+    folder_.point("LOWEST_VAL", saved);
+  }
   log_info(cat("checkpoint: ", saved.path));
   if (failure) failure->raise(saved.path);
   for (const std::string& change : report.changes) log_info(cat("export: ", change));
@@ -317,10 +321,10 @@ void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {
 }
 
 void RunCheckpoints::log_lowest_validation_loss() const {
-  if (!recipe_.checkpoint.enabled || !at_.has_val_loss) return;
+  if (!recipe_.checkpoint.enabled || !lowest_val_loss_) return;
   if (const auto best = folder_.pointed_at("LOWEST_VAL"))
     log_info(fmt::format("lowest validation loss of a checkpoint: {:.4f}, {} (LOWEST_VAL)",
-                         at_.lowest_val_loss, best->path));
+                         *lowest_val_loss_, best->path));
 }
 
 }  // namespace glmtune::train

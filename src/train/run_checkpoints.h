@@ -2,6 +2,7 @@
 // RunCheckpoints: where a run stands and the checkpoints that keep it: which one it goes on from,
 // room for the ones to come, and a save with its Hugging Face folder and the links to it.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class RunCheckpoints {
   void check_loaded(Engine& engine, Optimizer& optimizer) const;
   // Error where a save to come has a folder in its way, which is never overwritten.
   void check_folder_is_free(const StepScheduler& scheduler) const;
+  // Points LOWEST_VAL at the best of the run's checkpoints that are there, where it names no or a
+  // worse one. After these checks: a run that is refused changes nothing.
+  void link_lowest_validation_loss();
 
   bool resumed() const { return !resumed_from_.path.empty(); }
   // The next step and what goes with it; the training loop moves it on.
@@ -55,7 +59,7 @@ class RunCheckpoints {
 
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
-  void take_lowest_validation_loss(const StepFolder& from);
+  void find_lowest_validation_loss(const StepFolder& from);
   bool exports(bool is_last) const;
   void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
              const std::vector<ValidationResult>& validation, bool is_last);
@@ -69,7 +73,9 @@ class RunCheckpoints {
   std::vector<StepFolder> candidates_;  // that the run may go on from, the best first
   io::Value facts_;                     // for the manifests
   TrainingPosition at_;
-  StepFolder resumed_from_;  // without a path: the run starts at the model's weights
+  StepFolder resumed_from_;                 // without a path: the run starts at the model's weights
+  std::optional<double> lowest_val_loss_;   // of a checkpoint, by best_metric_key
+  std::optional<StepFolder> to_be_linked_;  // as LOWEST_VAL
 };
 
 }  // namespace glmtune::train

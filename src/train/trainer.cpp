@@ -50,6 +50,7 @@ class Run {
     const std::int64_t total = data_.scheduler->total_steps();
     const std::int64_t done = checkpoints_.position().next_step;
     if (checkpoints_.resumed() && total > 0 && done >= total) {
+      checkpoints_.link_lowest_validation_loss();
       log_info(cat("nothing is left to do: ", done, " of ", total,
                    " steps are done; raise step_scheduler.max_steps or num_epochs to go on"));
       return ExitCode::kOk;
@@ -60,6 +61,7 @@ class Run {
     MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, validation_names(), done);
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
     checkpoints_.check_loaded(*engine_, *optimizer_);
+    checkpoints_.link_lowest_validation_loss();
     return train(metrics);
   }
 

@@ -116,19 +116,16 @@ Checksums save_state(const std::string& folder, const TrainingPosition& position
   }
   const std::uint32_t checksum = writer.finish();
 
-  io::Value state(
-      io::Value::Object{{"format", kFormat},
-                        {"next_step", position.next_step},
-                        {"updates", position.updates},
-                        {"epoch", position.cursor.epoch},
-                        {"next_pack", position.cursor.next},
-                        {"seed", std::to_string(position.seed)},
-                        {"data_fingerprint", position.data_fingerprint},
-                        {"chat_template_sha256", position.template_sha256},
-                        {"model_signature", position.model_signature},
-                        {"lowest_val_loss",
-                         position.has_val_loss ? io::Value(position.lowest_val_loss) : io::Value()},
-                        {"settings", position.settings}});
+  io::Value state(io::Value::Object{{"format", kFormat},
+                                    {"next_step", position.next_step},
+                                    {"updates", position.updates},
+                                    {"epoch", position.cursor.epoch},
+                                    {"next_pack", position.cursor.next},
+                                    {"seed", std::to_string(position.seed)},
+                                    {"data_fingerprint", position.data_fingerprint},
+                                    {"chat_template_sha256", position.template_sha256},
+                                    {"model_signature", position.model_signature},
+                                    {"settings", position.settings}});
   io::write_file(position_path(folder), io::to_json(state, {.indent = 2}) + "\n");
   return {{kTensorsName, checksum}};
 }
@@ -149,9 +146,6 @@ TrainingPosition read_position(const std::string& folder) {
   if (const io::Value* sha = state.find("chat_template_sha256"))
     p.template_sha256 = sha->as_string();
   p.model_signature = member(state, "model_signature", where).as_string();
-  const io::Value& lowest = member(state, "lowest_val_loss", where);
-  p.has_val_loss = !lowest.is_null();
-  if (p.has_val_loss) p.lowest_val_loss = lowest.as_double();
   if (const io::Value* settings = state.find("settings")) p.settings = *settings;
   return p;
 }

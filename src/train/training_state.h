@@ -25,9 +25,7 @@ struct TrainingPosition {
   std::string data_fingerprint;  // PackSource::fingerprint()
   std::string template_sha256;   // of the chat template; empty without one (or an early version)
   std::string model_signature;   // of model_signature()
-  double lowest_val_loss = 0;    // of best_metric_key; meaningful when has_val_loss
-  bool has_val_loss = false;
-  io::Value settings;  // Recipe::settings; null in checkpoints of an early version
+  io::Value settings;            // Recipe::settings; null in checkpoints of an early version
 };
 
 // What model_signature() begins with; checkpoints of earlier versions have other signatures.

@@ -75,6 +75,28 @@ TEST_F(LowestValidation, ARunThatGoesBackDoesNotMoveItToAWorseCheckpoint) {
       << said;
 }
 
+// A copy of a run's folder may have lost the links.
+TEST_F(LowestValidation, WithoutTheLinkTheBestOneIsFoundAlsoBehindWhereTheRunGoesOn) {
+  const std::string every = "ckpt_every_steps: 1,", kept = "{enabled: true,";
+  ASSERT_EQ(train(with(recipe("out", 4), every, "ckpt_every_steps: 2,")), 0);
+  ASSERT_EQ(lowest("out"), "epoch_1_step_3");
+  fs::remove(path("out/LOWEST_VAL"));
+  ASSERT_EQ(train(with(with(recipe("out", 3), every, "ckpt_every_steps: 3,"), kept,
+                       cat(kept, " restore_from: epoch_0_step_1,"))),
+            0);
+  ASSERT_GT(loss("out/epoch_1_step_2"), loss("out/epoch_1_step_3"));
+  EXPECT_EQ(lowest("out"), "epoch_1_step_3");
+}
+
+TEST_F(LowestValidation, ARunThatIsRefusedMovesNoLink) {
+  ASSERT_EQ(train(recipe("out", 3)), 0);
+  fs::remove(path("out/LOWEST_VAL"));
+  EXPECT_THROW(train(with(recipe("out", 3), "{enabled: true,",
+                          "{enabled: true, restore_from: epoch_0_step_0,")),
+               Error);
+  EXPECT_EQ(lowest("out"), "none");
+}
+
 TEST_F(LowestValidation, WhereTheBestOneWasRemovedTheBestThatIsLeftIsNamed) {
   ASSERT_EQ(train(recipe("out", 4)), 0);
   ASSERT_EQ(lowest("out"), "epoch_1_step_3");
