@@ -53,7 +53,8 @@ std::string name_of_split(const std::string& split);  // the part before '['
 
 // The files behind the paths of a data set: a file is itself, a folder is its .jsonl, .json and
 // .parquet files in the order of their names, those whose path names the split (val and dev are
-// validation) or, for train, no split at all. Errors name the path and what was looked for.
+// validation) or, for train, no split at all; of several forms one (split_files.h). Errors name the
+// path and what was looked for.
 std::vector<std::string> data_files(const std::vector<std::string>& paths,
                                     const std::string& split_name);
 

@@ -113,27 +113,26 @@ std::string uncounted(const std::map<std::string, ShardName>& kinds,
 
 MissingRows missing_rows(const fs::path& snapshot) {
   MissingRows missing;
-  bool has_rows = false, is_counted = true;
-  std::map<std::string, ShardName> kinds;  // by the path of number 0
-  std::map<std::string, std::set<int>> numbers;
+  std::vector<std::string> rows;
   for (const auto& entry : fs::recursive_directory_iterator(snapshot)) {
     const std::string path = entry.path().lexically_relative(snapshot).generic_string();
     if (entry.is_directory() || is_hidden(path) || !is_row_file(entry.path().filename().string()))
       continue;
-    if (!entry.exists()) {
-      missing.certain.push_back(path);
-      continue;
-    }
-    has_rows = true;
+    (entry.exists() ? rows : missing.certain).push_back(path);
+  }
+  std::sort(missing.certain.begin(), missing.certain.end());
+  if (!missing.certain.empty()) return missing;
+  if (rows.empty()) return {{"files of rows (.parquet, .jsonl, .json)"}, ""};
+  bool is_counted = true;
+  std::map<std::string, ShardName> kinds;  // by the path of number 0
+  std::map<std::string, std::set<int>> numbers;
+  for (const std::string& path : one_form(rows).chosen) {  // which is read
     const auto name = shard_name(path);
     is_counted = is_counted && name;
     if (!name) continue;
     kinds.emplace(name->path(0), *name);
     numbers[name->path(0)].insert(name->number);
   }
-  std::sort(missing.certain.begin(), missing.certain.end());
-  if (!missing.certain.empty()) return missing;
-  if (!has_rows) return {{"files of rows (.parquet, .jsonl, .json)"}, ""};
   missing.suspected = uncounted(kinds, numbers);
   const fs::path blobs = snapshot.parent_path().parent_path() / "blobs";
   if (!missing.suspected.empty() || is_counted || !fs::is_directory(blobs)) return missing;

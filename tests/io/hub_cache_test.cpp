@@ -132,8 +132,11 @@ TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
   add("train-00001-of-00003.parquet");
   write_file((repo / "blobs/0123.incomplete").string(), "x");
   EXPECT_EQ(suspected(), "");
-  for (const char* name : {"part-00001-of-00002.jsonl", "part-00002-of-00002.jsonl"}) add(name);
+  for (const char* name : {"part-00001-of-00002.parquet", "part-00002-of-00002.parquet"}) add(name);
   EXPECT_EQ(suspected(), "");  // some count from one
+
+  add("part-00001-of-00009.jsonl");  // another form of the rows, which is not read
+  EXPECT_EQ(suspected(), "");
 
   // The hub's older files have a hash of their own behind the number.
   add("val-00000-of-00003-a3ecf92900e5b2c1.parquet");
@@ -143,14 +146,14 @@ TEST(HubCache, HalfADataSetIsNotTakenForAWholeOne) {
   EXPECT_EQ(suspected(), "");
 
   // Of other names, a part that was left may be one of them.
-  add("more.jsonl");
+  add("more.parquet");
   EXPECT_EQ(suspected(), "a file whose download was broken off or is under way (" +
                              (repo / "blobs/0123.incomplete").string() + ")");
   EXPECT_EQ(message(), whole);
   fs::remove(repo / "blobs/0123.incomplete");
   EXPECT_EQ(suspected(), "");
-  fs::remove(repo / "blobs/more.jsonl");
-  EXPECT_NE(message().find("lacks data/more.jsonl"), std::string::npos) << message();
+  fs::remove(repo / "blobs/more.parquet");
+  EXPECT_NE(message().find("lacks data/more.parquet"), std::string::npos) << message();
 }
 
 TEST(HubCache, NamesOfNumberedFiles) {
