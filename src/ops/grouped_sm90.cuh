@@ -1,7 +1,8 @@
 #pragma once
 // What the grouped products on Hopper's tensor cores share: tiles of 128 x 256 over all experts,
 // found on the device from the offsets, and the slabs of both operands that the copy engine brings.
-// Two neighbouring blocks (a cluster), one above the other, share the second operand by multicast.
+// Two neighbouring blocks (a cluster), one above the other, share the second operand by multicast;
+// side by side, the first.
 #include "cuda/sm90_wgmma.cuh"
 #include "cuda/tensor_map.h"
 #include "ops/grouped.cuh"
@@ -36,9 +37,12 @@ struct Tile {
   int rows;          // output rows this tile may write (of kTileM)
   int k0, k_blocks;  // first row of the sum (kWgrad), slabs of 64
   int k_last;        // valid rows in the last slab
+  bool beside;       // the cluster's blocks take the same rows, each its columns
 };
 
-// Counts tiles of a cluster, expert by expert: before[e] in shared memory.
+// Counts tiles of a cluster, expert by expert: before[e] in shared memory. The two blocks of a tile
+// lie one above the other; an expert's last rows, where one block has room for them, are tiled with
+// the blocks side by side, so that neither only looks on.
 template <Product P>
 struct Schedule {
   const int* before;
@@ -46,24 +50,50 @@ struct Schedule {
   int expert = 0;
 
   static constexpr int kClusterM = 2 * kTileM;
-  static __device__ int tiles_m(const Problem& p, int rows) {
-    if (rows == 0) return 0;
-    return ((P == Product::kWgrad ? p.m : rows) + kClusterM - 1) / kClusterM;
+  struct Height {
+    int above;  // rows of tiles with the blocks one above the other
+    bool rest;  // a row of tiles with the blocks side by side follows
+  };
+  static __device__ Height height_of(const Problem& p, int rows) {
+    if (rows == 0) return {0, false};
+    if (P == Product::kWgrad) return {(p.m + kClusterM - 1) / kClusterM, false};
+    const int above = (rows + kTileM - 1) / kClusterM;
+    return {above, rows > above * kClusterM};
   }
   static __device__ int tiles_n(const Problem& p) { return (p.n + kTileN - 1) / kTileN; }
+  static __device__ int tiles(const Problem& p, int rows) {
+    const Height height = height_of(p, rows);
+    const int n_tiles = tiles_n(p);
+    return height.above * n_tiles + (height.rest ? (n_tiles + 1) / 2 : 0);
+  }
 
   // Calls for ascending indices only. False past the last tile.
   __device__ __forceinline__ bool find(int index, int rank, Tile& tile) {
     if (index >= before[p.experts]) return false;
     while (index >= before[expert + 1]) ++expert;
     const int first = p.offsets[expert], rows = p.offsets[expert + 1] - first;
-    const int m_tiles = tiles_m(p, rows), n_tiles = tiles_n(p);
-    const int local = index - before[expert];
-    const int band = local / (kRasterM * n_tiles), rest = local - band * kRasterM * n_tiles;
-    const int height = min(kRasterM, m_tiles - band * kRasterM);
-    const int n = rest / height, m = band * kRasterM + rest - n * height;
+    const Height height = height_of(p, rows);
+    const int in_band = kRasterM * tiles_n(p), local = index - before[expert];
+    const int band = min(local / in_band, max(height.above - 1, 0) / kRasterM);
+    const int above = min(kRasterM, height.above - band * kRasterM);
+    int rest = local - band * in_band, m = band * kRasterM, n = 0;
+    tile.beside = false;
+    if (height.rest && m + above == height.above) {
+      // Two columns of tiles at a time, before them the one that covers both columns' last rows.
+      const int pair = rest / (2 * above + 1);
+      n = 2 * pair;
+      rest -= pair * (2 * above + 1) + 1;
+      tile.beside = rest < 0;
+    }
+    if (tile.beside) {
+      m += above;
+      n += rank;
+    } else {
+      n += rest / above;
+      m += rest % above;
+    }
     tile.expert = expert;
-    const int local_m = m * kClusterM + rank * kTileM;
+    const int local_m = m * kClusterM + (tile.beside ? 0 : rank * kTileM);
     tile.n0 = n * kTileN;
     if constexpr (P == Product::kWgrad) {
       tile.m0 = local_m;
@@ -82,21 +112,39 @@ struct Schedule {
   }
 };
 
+// Bytes that arrive in each block for a slab of the tile: of rows that lie side by side, the second
+// box of 64 only where there are any.
+__device__ __forceinline__ std::uint32_t slab_bytes(const Tile& tile) {
+  return static_cast<std::uint32_t>(kStageBytes - (tile.beside && tile.rows <= 64 ? kPiece : 0));
+}
+
 // One slab of both operands into `stage`, this block's share of the cluster's copies, under an L2
-// policy.
+// policy. What both blocks need, the second operand or (side by side) the first, each fetches half
+// of for both.
 template <Product P>
 __device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* full,
                                           const CUtensorMap* map_a, const CUtensorMap* map_b,
                                           const Tile& tile, int kb, int rank,
                                           std::uint64_t policy) {
   const int k = tile.k0 + kb * kTileK;
+  std::uint8_t* b = stage + kPiecesA * kPiece;
+  if (P != Product::kWgrad && tile.beside) {
+    if (64 * rank < tile.rows)
+      tma_load_2d_multicast(stage + rank * kPiece, map_a, full, k, tile.m0 + 64 * rank, 3);
+#pragma unroll
+    for (int j = 0; j < kPiecesB; ++j) {
+      const int n = tile.n0 + 64 * j;
+      const int x = P == Product::kTransB ? k : n, y = P == Product::kTransB ? n : k;
+      tma_load_3d(b + j * kPiece, map_b, full, x, y, tile.expert, policy);
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < kPiecesA; ++i) {
     const int m = tile.m0 + 64 * i;
     const int x = P == Product::kWgrad ? m : k, y = P == Product::kWgrad ? k : m;
     tma_load_2d(stage + i * kPiece, map_a, full, x, y, policy);
   }
-  std::uint8_t* b = stage + kPiecesA * kPiece;
 #pragma unroll
   for (int half = 0; half < kPiecesB / 2; ++half) {
     const int j = rank * (kPiecesB / 2) + half, n = tile.n0 + 64 * j;
@@ -114,8 +162,7 @@ __device__ __forceinline__ void count_tiles(const Problem& p, int* before) {
   for (int base = 0; base < p.experts; base += 32) {
     const int e = base + lane;
     int tiles = 0;
-    if (e < p.experts)
-      tiles = Tiles::tiles_m(p, p.offsets[e + 1] - p.offsets[e]) * Tiles::tiles_n(p);
+    if (e < p.experts) tiles = Tiles::tiles(p, p.offsets[e + 1] - p.offsets[e]);
 #pragma unroll
     for (int o = 1; o < 32; o <<= 1) {
       const int other = __shfl_up_sync(0xffffffffu, tiles, o);
@@ -188,7 +235,7 @@ __device__ __forceinline__ void feed(Schedule<P> tiles, int index, int clusters,
     for (int kb = 0; kb < tile.k_blocks; ++kb) {
       std::uint64_t* full = &memory.full[ring.slot];
       mbarrier_wait(&memory.empty[ring.slot], ring.phase ^ 1);
-      mbarrier_arrive_expect(full, kStageBytes);
+      mbarrier_arrive_expect(full, slab_bytes(tile));
       load_slab<P>(memory.slab(ring.slot), full, map_a, map_b, tile, kb, rank, policy);
       ring.next();
     }
@@ -220,11 +267,10 @@ __device__ __forceinline__ void multiply_slab(float (&d)[kTileN / 2], const std:
   wgmma_commit();
 }
 
-// The last slab of an expert's rows reaches into the next expert's: those rows count as zero.
-// By the 256 multiplying threads. (A branch around a slab's last steps instead would serialize all
-// of the kernel's products.)
+// The last steps of an expert's rows, of 16 each, may reach into the next expert's: those rows
+// count as zero. By the 256 multiplying threads.
 __device__ __forceinline__ void clear_rows(std::uint8_t* stage, int valid) {
-  const int chunks = (kTileK - valid) * 8;  // of 16 bytes, in each piece
+  const int chunks = (16 - valid % 16) % 16 * 8;  // of 16 bytes, in each piece
   for (int i = static_cast<int>(threadIdx.x) - 128; i < chunks * (kPiecesA + kPiecesB); i += 256) {
     const int piece = i / chunks, chunk = i - piece * chunks;
     *reinterpret_cast<uint4*>(stage + piece * kPiece + valid * 128 + chunk * 16) = uint4{};
@@ -233,18 +279,35 @@ __device__ __forceinline__ void clear_rows(std::uint8_t* stage, int valid) {
   named_barrier_sync(1, 256);
 }
 
+// A slab's first `valid` rows only, step by step. Each step waits for its product: with products in
+// flight over a branch the compiler would wait after every one of the kernel's.
+__device__ __forceinline__ void multiply_rows(float (&d)[kTileN / 2], std::uint8_t* stage,
+                                              int group, int valid, bool accumulate) {
+  clear_rows(stage, valid);
+  const std::uint64_t a = mn_major_descriptor(stage + group * kPiece, kPiece);
+  const std::uint64_t b = mn_major_descriptor(stage + kPiecesA * kPiece, kPiece);
+#pragma unroll 1
+  for (int row = 0; row < valid; row += 16) {
+    wgmma_fence();
+    Wgmma<kTileN>::template ss<1, 1>(d, advance(a, row * 128), advance(b, row * 128),
+                                     accumulate || row > 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_pin(d);
+  }
+}
+
 // A tile's products of a multiplying warpgroup, the sum over the tile's slabs: d is complete, and
 // every slab handed back.
 template <Product P, class Memory, int kStages>
 __device__ __forceinline__ void multiply_tile(float (&d)[kTileN / 2], const Memory& memory,
                                               Ring<kStages>& ring, const Tile& tile, int group) {
+  const bool partial = P == Product::kWgrad && tile.k_last < kTileK;
+  const int whole = tile.k_blocks - (partial ? 1 : 0);
   int held = ring.slot;  // the slot the products in flight read
-  for (int kb = 0; kb < tile.k_blocks; ++kb) {
+  for (int kb = 0; kb < whole; ++kb) {
     mbarrier_wait(&memory.full[ring.slot], ring.phase);
-    std::uint8_t* stage = memory.slab(ring.slot);
-    if (P == Product::kWgrad && kb + 1 == tile.k_blocks && tile.k_last < kTileK)
-      clear_rows(stage, tile.k_last);
-    multiply_slab<P>(d, stage, group, kb > 0);
+    multiply_slab<P>(d, memory.slab(ring.slot), group, kb > 0);
     wgmma_wait<1>();
     if (kb > 0) release_slab(&memory.empty[held]);
     held = ring.slot;
@@ -252,7 +315,13 @@ __device__ __forceinline__ void multiply_tile(float (&d)[kTileN / 2], const Memo
   }
   wgmma_wait<0>();
   wgmma_pin(d);
-  release_slab(&memory.empty[held]);
+  if (whole > 0) release_slab(&memory.empty[held]);
+  if (partial) {
+    mbarrier_wait(&memory.full[ring.slot], ring.phase);
+    multiply_rows(d, memory.slab(ring.slot), group, tile.k_last, whole > 0);
+    release_slab(&memory.empty[ring.slot]);
+    ring.next();
+  }
 }
 
 // Columns 64·chunk .. of a warp's 16 rows as bf16 to 16 swizzled rows of 128 bytes.

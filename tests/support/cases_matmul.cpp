@@ -154,11 +154,11 @@ OpCase grouped(I E, I R, I N, I K, I spare) {
 
 std::vector<OpCase> matmul_cases(Sizes sizes) {
   if (sizes == Sizes::kWide)
-    return {linear(300, 512, 256),          general(130, 264, 192),
-            batched(6, 130, 72, 96),        grouped(5, 700, 264, 200, 9),
-            grouped(3, 1000, 520, 328, 0),  grouped(9, 300, 128, 64, 3),
-            grouped(2, 5000, 384, 576, 40), grouped(70, 2000, 72, 136, 0),
-            grouped(300, 900, 72, 80, 5)};
+    return {
+        linear(300, 512, 256),          general(130, 264, 192),        batched(6, 130, 72, 96),
+        grouped(5, 700, 264, 200, 9),   grouped(3, 1000, 520, 328, 0), grouped(9, 300, 128, 64, 3),
+        grouped(2, 5000, 384, 576, 40), grouped(70, 2000, 72, 136, 0), grouped(300, 900, 72, 80, 5),
+        grouped(2, 2600, 520, 72, 3),   grouped(1, 4208, 72, 520, 0)};
   if (sizes == Sizes::kBench)
     return {linear(4096, 512, 512),          linear(4096, 192, 512),
             linear(1024, 8192, 512),         batched(8, 1024, 1024, 64),
