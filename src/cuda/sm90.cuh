@@ -224,6 +224,17 @@ __device__ __forceinline__ std::uint32_t cluster_cta_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
+// Writes a word to the same address in CTA `cta` of the cluster, 4 bytes counted on its barrier.
+__device__ __forceinline__ void store_async_cluster(int* dst, int value, std::uint64_t* bar,
+                                                    std::uint32_t cta) {
+  asm volatile(
+      "{\n.reg .b32 to, counts;\nmapa.shared::cluster.u32 to, %0, %3;\n"
+      "mapa.shared::cluster.u32 counts, %1, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [to], %2, [counts];\n}\n" ::"r"(
+          smem_address(dst)),
+      "r"(smem_address(bar)), "r"(value), "r"(cta)
+      : "memory");
+}
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");

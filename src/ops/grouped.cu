@@ -12,16 +12,16 @@ void expect_gpu_types(const char* op, const Tensor& in, const Tensor& out) {
 
 }  // namespace
 
-void run_cuda(Context& ctx, const GroupedMatmul& op, Tensor) {
+void run_cuda(Context& ctx, const GroupedMatmul& op, Tensor workspace) {
   expect_gpu_types("GroupedMatmul", op.a, op.out);
   if (op.out.count() == 0) return;
-  if (!grouped_matmul_sm90(ctx, op)) grouped_matmul_generic(ctx, op);
+  if (!grouped_matmul_sm90(ctx, op, workspace)) grouped_matmul_generic(ctx, op);
 }
 
-void run_cuda(Context& ctx, const GroupedMatmulWgrad& op, Tensor) {
+void run_cuda(Context& ctx, const GroupedMatmulWgrad& op, Tensor workspace) {
   expect_gpu_types("GroupedMatmulWgrad", op.dy, op.dw);
   if (op.dw.count() == 0 || op.dy.size(0) == 0) return;
-  if (!grouped_wgrad_sm90(ctx, op)) grouped_wgrad_generic(ctx, op);
+  if (!grouped_wgrad_sm90(ctx, op, workspace)) grouped_wgrad_generic(ctx, op);
 }
 
 }  // namespace glmtune::ops

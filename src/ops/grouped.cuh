@@ -6,8 +6,9 @@
 namespace glmtune::ops {
 
 // Tensor cores: BF16 operands whose rows the copy engine can address. False: not possible here.
-bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op);
-bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op);
+// `workspace`: an int.
+bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op, Tensor workspace);
+bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op, Tensor workspace);
 
 // Any F32 or BF16 operands, plain fp32 arithmetic.
 void grouped_matmul_generic(Context& ctx, const GroupedMatmul& op);

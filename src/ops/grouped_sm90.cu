@@ -56,19 +56,19 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
   Schedule<P> tiles{memory.before, p};
-  const int clusters = static_cast<int>(gridDim.x) / 2;
-  int index = static_cast<int>(blockIdx.x) / 2;
 
   if (warp < 4) {
     register_budget_lower<40>();
     if (warp == 0 && elect_one())
-      feed(tiles, index, clusters, rank, memory, &map_a, &map_b, kEvictNormal, [](const Tile&) {});
+      feed(tiles, Counted(p.counter, memory.told, memory.arrived, rank), rank, memory, &map_a,
+           &map_b, kEvictNormal, [](const Tile&) {});
   } else {
     register_budget_raise<232>();
     const int group = warp / 4 - 1;  // rows 64·group .. of the tile
     Ring<kStages> ring;
+    Ring<kTold> turn;
     float d[kTileN / 2];
-    for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
+    for (Tile tile{}; next_tile(tiles, memory, ring, turn, rank, tile);) {
       if (tile.rows <= 64 * group || tile.n0 >= p.n) {  // nothing to write: only keeps step
         for (int kb = 0; kb < tile.k_blocks; ++kb) {
           mbarrier_wait(&memory.full[ring.slot], ring.phase);
@@ -98,7 +98,7 @@ CUtensorMap map_of(const Tensor& t) {
 
 }  // namespace
 
-bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op) {
+bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op, Tensor workspace) {
   const std::int64_t experts = op.b.size(0);
   if (!addressable(op.a) || !addressable(op.b) || experts > kMaxExperts || !packs(op.out, 8))
     return false;
@@ -108,7 +108,8 @@ bool grouped_matmul_sm90(Context& ctx, const GroupedMatmul& op) {
                   .experts = static_cast<int>(experts),
                   .m = 0,
                   .n = static_cast<int>(op.out.size(1)),
-                  .k = static_cast<int>(op.a.size(1))};
+                  .k = static_cast<int>(op.a.size(1)),
+                  .counter = zeroed_counter(ctx, workspace)};
   const CUtensorMap a = map_of(op.a), b = map_of(op.b);
   const bool wide = op.out.dtype == DType::kF32;
   const auto go = [&](auto kernel) { launch(ctx, kernel, kThreads, Memory::kBytes, p, a, b); };

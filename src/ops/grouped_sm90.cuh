@@ -1,116 +1,16 @@
 #pragma once
-// What the grouped products on Hopper's tensor cores share: tiles of 128 x 256 over all experts,
-// found on the device from the offsets, and the slabs of both operands that the copy engine brings.
-// Two neighbouring blocks (a cluster), one above the other, share the second operand by multicast;
-// side by side, the first.
+// What the grouped products on Hopper's tensor cores share: shared memory, the slabs of both
+// operands that the copy engine brings into it, the products of a tile. The two blocks of a
+// cluster, one above the other, share the second operand by multicast; side by side, the first.
 #include "cuda/sm90_wgmma.cuh"
 #include "cuda/tensor_map.h"
-#include "ops/grouped.cuh"
+#include "ops/grouped_tiles_sm90.cuh"
 
 namespace glmtune::ops::grouped {
 
-using namespace sm90;
-
-inline constexpr int kTileM = 128, kTileN = 256, kTileK = 64;
 inline constexpr int kPiece = 64 * 64 * 2;  // bytes of one copied box: 64 rows of 128 bytes
 inline constexpr int kPiecesA = kTileM / 64, kPiecesB = kTileN / 64;
 inline constexpr int kStageBytes = (kPiecesA + kPiecesB) * kPiece;
-inline constexpr int kMaxExperts = 448;
-inline constexpr int kRasterM = 8;  // tile pairs along m walked together: operands stay in L2
-
-enum class Product : std::uint8_t {
-  kTransB,  // out[r] = a[r] · b[e]ᵀ, b [E, N, K]
-  kPlain,   // out[r] = a[r] · b[e],  b [E, K, N]
-  kWgrad,   // dw[e] += dyᵀ x: m counts dy's columns, n counts x's, the sum runs over e's rows
-};
-
-struct Problem {
-  const std::int32_t* offsets;
-  void* out;
-  std::int64_t ld;       // of the results
-  int experts, m, n, k;  // k of kWgrad and m of the others come from the offsets
-};
-
-struct Tile {
-  int expert;
-  int m0, n0;        // of this block: row of the output, column of the output
-  int rows;          // output rows this tile may write (of kTileM)
-  int k0, k_blocks;  // first row of the sum (kWgrad), slabs of 64
-  int k_last;        // valid rows in the last slab
-  bool beside;       // the cluster's blocks take the same rows, each its columns
-};
-
-// Counts tiles of a cluster, expert by expert: before[e] in shared memory. The two blocks of a tile
-// lie one above the other; an expert's last rows, where one block has room for them, are tiled with
-// the blocks side by side, so that neither only looks on.
-template <Product P>
-struct Schedule {
-  const int* before;
-  Problem p;
-  int expert = 0;
-
-  static constexpr int kClusterM = 2 * kTileM;
-  struct Height {
-    int above;  // rows of tiles with the blocks one above the other
-    bool rest;  // a row of tiles with the blocks side by side follows
-  };
-  static __device__ Height height_of(const Problem& p, int rows) {
-    if (rows == 0) return {0, false};
-    if (P == Product::kWgrad) return {(p.m + kClusterM - 1) / kClusterM, false};
-    const int above = (rows + kTileM - 1) / kClusterM;
-    return {above, rows > above * kClusterM};
-  }
-  static __device__ int tiles_n(const Problem& p) { return (p.n + kTileN - 1) / kTileN; }
-  static __device__ int tiles(const Problem& p, int rows) {
-    const Height height = height_of(p, rows);
-    const int n_tiles = tiles_n(p);
-    return height.above * n_tiles + (height.rest ? (n_tiles + 1) / 2 : 0);
-  }
-
-  // Calls for ascending indices only. False past the last tile.
-  __device__ __forceinline__ bool find(int index, int rank, Tile& tile) {
-    if (index >= before[p.experts]) return false;
-    while (index >= before[expert + 1]) ++expert;
-    const int first = p.offsets[expert], rows = p.offsets[expert + 1] - first;
-    const Height height = height_of(p, rows);
-    const int in_band = kRasterM * tiles_n(p), local = index - before[expert];
-    const int band = min(local / in_band, max(height.above - 1, 0) / kRasterM);
-    const int above = min(kRasterM, height.above - band * kRasterM);
-    int rest = local - band * in_band, m = band * kRasterM, n = 0;
-    tile.beside = false;
-    if (height.rest && m + above == height.above) {
-      // Two columns of tiles at a time, before them the one that covers both columns' last rows.
-      const int pair = rest / (2 * above + 1);
-      n = 2 * pair;
-      rest -= pair * (2 * above + 1) + 1;
-      tile.beside = rest < 0;
-    }
-    if (tile.beside) {
-      m += above;
-      n += rank;
-    } else {
-      n += rest / above;
-      m += rest % above;
-    }
-    tile.expert = expert;
-    const int local_m = m * kClusterM + (tile.beside ? 0 : rank * kTileM);
-    tile.n0 = n * kTileN;
-    if constexpr (P == Product::kWgrad) {
-      tile.m0 = local_m;
-      tile.rows = min(kTileM, p.m - local_m);
-      tile.k0 = first;
-      tile.k_blocks = (rows + kTileK - 1) / kTileK;
-      tile.k_last = rows - (tile.k_blocks - 1) * kTileK;
-    } else {
-      tile.m0 = first + local_m;
-      tile.rows = min(kTileM, rows - local_m);
-      tile.k0 = 0;
-      tile.k_blocks = (p.k + kTileK - 1) / kTileK;
-      tile.k_last = kTileK;
-    }
-    return true;
-  }
-};
 
 // Bytes that arrive in each block for a slab of the tile: of rows that lie side by side, the second
 // box of 64 only where there are any.
@@ -154,56 +54,26 @@ __device__ __forceinline__ void load_slab(std::uint8_t* stage, std::uint64_t* fu
   }
 }
 
-// before[e] = tiles of the experts before e, for e = 0 .. experts, by one warp.
-template <class Tiles>
-__device__ __forceinline__ void count_tiles(const Problem& p, int* before) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  int sum = 0;
-  for (int base = 0; base < p.experts; base += 32) {
-    const int e = base + lane;
-    int tiles = 0;
-    if (e < p.experts) tiles = Tiles::tiles(p, p.offsets[e + 1] - p.offsets[e]);
-#pragma unroll
-    for (int o = 1; o < 32; o <<= 1) {
-      const int other = __shfl_up_sync(0xffffffffu, tiles, o);
-      if (lane >= o) tiles += other;
-    }
-    if (e < p.experts) before[e + 1] = sum + tiles;
-    sum += __shfl_sync(0xffffffffu, tiles, 31);
-  }
-  if (lane == 0) before[0] = 0;
-}
-
-// The place in a ring of slots, and the parity of its phase.
-template <int kSlots>
-struct Ring {
-  int slot = 0;
-  std::uint32_t phase = 0;
-  __device__ __forceinline__ void next() {
-    if (++slot == kSlots) {
-      slot = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // A kernel's shared memory: a ring of slabs, room for results on their way out, the ring's
-// barriers, and the number of tiles before every expert.
+// barriers, the tiles told of (Counted), and the number of tiles before every expert.
 template <int kStages, int kSlabBytes, int kStagingBytes>
 struct SharedMemory {
   static constexpr int kBytes =
-      kStages * (kSlabBytes + 16) + kStagingBytes + (kMaxExperts + 1) * 4 + 1024;
+      kStages * (kSlabBytes + 16) + kStagingBytes + kTold * 12 + (kMaxExperts + 1) * 4 + 1024;
+  static_assert(kBytes <= 227 * 1024);
 
   std::uint8_t *slabs, *staging;
-  std::uint64_t *full, *empty;
-  int* before;
+  std::uint64_t *full, *empty, *arrived;
+  int *told, *before;
 
   __device__ explicit SharedMemory(std::uint8_t* raw)
       : slabs(raw + (1024 - smem_address(raw) % 1024) % 1024),
         staging(slabs + kStages * kSlabBytes),
         full(reinterpret_cast<std::uint64_t*>(staging + kStagingBytes)),
         empty(full + kStages),
-        before(reinterpret_cast<int*>(empty + kStages)) {}
+        arrived(empty + kStages),
+        told(reinterpret_cast<int*>(arrived + kTold)),
+        before(told + kTold) {}
 
   // By all threads of a cluster, before anything else; `releases` arrivals empty a slot.
   template <class Tiles>
@@ -213,6 +83,7 @@ struct SharedMemory {
         mbarrier_init(&full[s], 1);
         mbarrier_init(&empty[s], releases);
       }
+      for (int t = 0; t < kTold; ++t) mbarrier_init(&arrived[t], 1);
       fence_mbarrier_init();
     }
     if (threadIdx.x / 32 == 1) count_tiles<Tiles>(p, before);
@@ -223,16 +94,18 @@ struct SharedMemory {
   __device__ std::uint8_t* slab(int slot) const { return slabs + slot * kSlabBytes; }
 };
 
-// One thread of a block feeds the ring with the slabs of all its tiles; begin(tile) comes first.
-template <int kStages, int kStaging, Product P, class Begin>
-__device__ __forceinline__ void feed(Schedule<P> tiles, int index, int clusters, int rank,
+// One thread of a block feeds the ring with the slabs of all its tiles, `work`'s; begin(tile) comes
+// first. Behind the last tile comes a slot without a slab.
+template <class Work, int kStages, int kStaging, Product P, class Begin>
+__device__ __forceinline__ void feed(Schedule<P> tiles, Work work, int rank,
                                      const SharedMemory<kStages, kStageBytes, kStaging>& memory,
                                      const CUtensorMap* map_a, const CUtensorMap* map_b,
                                      std::uint64_t policy, Begin&& begin) {
   Ring<kStages> ring;
-  for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
+  for (Tile tile{}; tiles.find(work.next(), rank, tile);) {
     begin(tile);
     for (int kb = 0; kb < tile.k_blocks; ++kb) {
+      if (kb == max(0, tile.k_blocks - kStages)) work.prepare();
       std::uint64_t* full = &memory.full[ring.slot];
       mbarrier_wait(&memory.empty[ring.slot], ring.phase ^ 1);
       mbarrier_arrive_expect(full, slab_bytes(tile));
@@ -240,6 +113,20 @@ __device__ __forceinline__ void feed(Schedule<P> tiles, int index, int clusters,
       ring.next();
     }
   }
+  mbarrier_wait(&memory.empty[ring.slot], ring.phase ^ 1);
+  mbarrier_arrive(&memory.full[ring.slot]);
+}
+
+// Of a multiplying warp in a kernel whose tiles are Counted: the tile whose first slab, or slot
+// without one, is next in the ring. False: that was all.
+template <Product P, int kStages, class Memory>
+__device__ __forceinline__ bool next_tile(Schedule<P>& tiles, const Memory& memory,
+                                          const Ring<kStages>& ring, Ring<kTold>& turn, int rank,
+                                          Tile& tile) {
+  mbarrier_wait(&memory.full[ring.slot], ring.phase);
+  const int index = memory.told[turn.slot];
+  turn.next();
+  return tiles.find(index, rank, tile);
 }
 
 // A warp has read a slab: it tells both blocks of the cluster, which loaded half of it each.
@@ -336,6 +223,12 @@ __device__ __forceinline__ void stage_bf16(const float (&d)[kTileN / 2], int chu
                 pack_bf16(d[j + 2], d[j + 3]), pack_bf16(d[j + 4], d[j + 5]),
                 pack_bf16(d[j + 6], d[j + 7]));
   }
+}
+
+// Where the numbers of Counted tiles come from.
+inline int* zeroed_counter(Context& ctx, const Tensor& workspace) {
+  CUDA_CHECK(cudaMemsetAsync(workspace.data, 0, sizeof(int), stream_of(ctx)));
+  return workspace.as<int>();
 }
 
 // Whole clusters, a block for each multiprocessor.

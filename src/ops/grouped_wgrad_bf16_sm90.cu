@@ -56,19 +56,18 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
   Schedule<Product::kWgrad> tiles{memory.before, p};
-  const int clusters = static_cast<int>(gridDim.x) / 2;
-  int index = static_cast<int>(blockIdx.x) / 2;
   if (warp < 4) {
     register_budget_lower<40>();
     if (warp == 0 && elect_one())
-      feed(tiles, index, clusters, rank, memory, &map_dy, &map_x, kEvictNormal,
-           [&](const Tile& tile) { fetch_results(&map_dw, tile, p); });
+      feed(tiles, Counted(p.counter, memory.told, memory.arrived, rank), rank, memory, &map_dy,
+           &map_x, kEvictNormal, [&](const Tile& tile) { fetch_results(&map_dw, tile, p); });
   } else {
     register_budget_raise<232>();
     const int group = warp / 4 - 1;
     Ring<kStages> ring;
+    Ring<kTold> turn;
     float d[kTileN / 2];
-    for (Tile tile{}; tiles.find(index, rank, tile); index += clusters) {
+    for (Tile tile{}; next_tile(tiles, memory, ring, turn, rank, tile);) {
       multiply_tile<Product::kWgrad>(d, memory, ring, tile, group);
       if (tile.rows > 64 * group)
         add_rows(&map_dw, d, memory.staging + group * (kStagingBytes / 2), group, tile.n0,

@@ -164,7 +164,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   if (warp < 4) {
     register_budget_lower<40>();
     if (warp == 0 && elect_one())
-      feed(tiles, index, clusters, rank, memory, &map_dy, &map_x, kEvictLast, [](const Tile&) {});
+      feed(tiles, Strided{index, clusters}, rank, memory, &map_dy, &map_x, kEvictLast,
+           [](const Tile&) {});
     if (warp >= 2 && elect_one())
       move_boxes(&map_dw, BoxWalk<Out>(tiles, index, clusters, rank), Slots(memory, warp - 2),
                  warp - 2);
@@ -200,14 +201,14 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
+bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op, Tensor workspace) {
   const std::int64_t experts = op.dw.size(0);
   const bool wide = op.dw.dtype == DType::kF32;
   if (!addressable(op.dy) || !addressable(op.x) || experts > kMaxExperts ||
       !packs(op.dw, wide ? 4 : 8))
     return false;
   // The second operand as three dimensions, the outermost of size 1: it is always loaded that way.
-  const WgradLaunch go{
+  WgradLaunch go{
       .dy = make_tensor_map(TensorMapType::kBF16, op.dy.data, {op.dy.size(1), op.dy.size(0)},
                             {op.dy.stride(0)}, {64, 64}, TensorMapSwizzle::k128),
       .x = make_tensor_map(TensorMapType::kBF16, op.x.data, {op.x.size(1), op.x.size(0), 1},
@@ -225,6 +226,7 @@ bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op) {
             .n = static_cast<int>(op.dw.size(2)),
             .k = 0}};
   if (!wide && op.dy.size(0) >= kManyRows * experts) {
+    go.p.counter = zeroed_counter(ctx, workspace);
     wgrad_bf16_of_many_rows(ctx, go);
     return true;
   }
