@@ -315,7 +315,7 @@ std::size_t CausalAttention::workspace_bytes(Device device) const {
 std::size_t CausalAttentionBackward::workspace_bytes(Device device) const {
   if (device == Device::kCuda)
     return sm90::device_scratch(q, sm90::sizes_fit(q, k_nope, k_rope, v),
-                                sm90::backward_scratch(*this).bytes);
+                                sm90::backward_workspace(*this));
   return rope_share_bytes(*this) +
          thread_bytes<BackwardScratch>(*this) * static_cast<std::size_t>(omp_get_max_threads());
 }

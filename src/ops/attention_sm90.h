@@ -40,41 +40,57 @@ inline std::int64_t tile_count(const Documents& documents, std::int64_t rows) {
   return n;
 }
 
+// Most tiles that so many documents of so many tokens have. Workspaces are counted by it, so that
+// documents with fewer tokens, and no more of them, never take more.
+inline std::int64_t most_tiles(const Documents& documents, std::int64_t rows) {
+  std::int64_t tokens = 0;
+  for (std::int64_t d = 0; d < documents.count; ++d)
+    tokens += documents.host[2 * d + 1] - documents.host[2 * d];
+  return (tokens + documents.count * (rows - 1)) / rows;
+}
+
+inline constexpr std::int64_t kRopePartsBytes = std::int64_t{160} << 20;
+
 // Heads whose rope-key gradients one block sums before it writes them. Few, so that the blocks that
 // run together read the queries of few heads (L2), and enough items to keep every multiprocessor
 // busy to the end; more where the parts would take too much memory.
 inline std::int64_t heads_per_item(std::int64_t key_tiles, std::int64_t heads) {
-  constexpr std::int64_t kMostBytes = std::int64_t{160} << 20;
   const std::int64_t bytes = heads * key_tiles * kKeyTile * kRope * 4;
   std::int64_t g = 1;
-  while (g < 8 && heads % (2 * g) == 0 && bytes / g > kMostBytes) g *= 2;
+  while (g < 8 && heads % (2 * g) == 0 && bytes / g > kRopePartsBytes) g *= 2;
   return g;
 }
 
 inline std::size_t forward_workspace(const CausalAttention& op) {
   return static_cast<std::size_t>(kCounterBytes +
-                                  tile_count(op.documents, kQueryTile) * kTileBytes);
+                                  most_tiles(op.documents, kQueryTile) * kTileBytes);
 }
 
 // Parts of the backward's scratch, in order; all 256-byte aligned.
 struct BackwardScratch {
   std::int64_t query_tiles, key_tiles, padded_rows, group, query_list, key_list, lse, delta, rope,
       bytes;
+  BackwardScratch(std::int64_t query_tile_count, std::int64_t key_tile_count, std::int64_t heads)
+      : query_tiles(query_tile_count),
+        key_tiles(key_tile_count),
+        padded_rows(key_tiles * kKeyTile),
+        group(heads_per_item(key_tiles, heads)),
+        query_list(kCounterBytes),
+        key_list(query_list + round_up(query_tiles * kTileBytes, 256)),
+        lse(key_list + round_up(key_tiles * kTileBytes, 256)),
+        delta(lse + heads * padded_rows * 4),
+        rope(delta + heads * padded_rows * 4),
+        bytes(rope + heads / group * padded_rows * kRope * 4) {}
 };
 inline BackwardScratch backward_scratch(const CausalAttentionBackward& op) {
-  BackwardScratch s{};
-  const std::int64_t heads = op.q.size(1);
-  s.query_tiles = tile_count(op.documents, kQueryTile);
-  s.key_tiles = tile_count(op.documents, kKeyTile);
-  s.padded_rows = s.key_tiles * kKeyTile;
-  s.group = heads_per_item(s.key_tiles, heads);
-  s.query_list = kCounterBytes;
-  s.key_list = s.query_list + round_up(s.query_tiles * kTileBytes, 256);
-  s.lse = s.key_list + round_up(s.key_tiles * kTileBytes, 256);
-  s.delta = s.lse + heads * s.padded_rows * 4;
-  s.rope = s.delta + heads * s.padded_rows * 4;
-  s.bytes = s.rope + heads / s.group * s.padded_rows * kRope * 4;
-  return s;
+  return {tile_count(op.documents, kQueryTile), tile_count(op.documents, kKeyTile), op.q.size(1)};
+}
+
+// Where heads are summed in groups, fewer tiles may take more, up to what ungrouped parts may.
+inline std::int64_t backward_workspace(const CausalAttentionBackward& op) {
+  const BackwardScratch s(most_tiles(op.documents, kQueryTile), most_tiles(op.documents, kKeyTile),
+                          op.q.size(1));
+  return s.group > 1 ? std::max(s.bytes, s.rope + kRopePartsBytes) : s.bytes;
 }
 
 }  // namespace glmtune::ops::sm90

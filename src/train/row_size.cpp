@@ -27,6 +27,50 @@ void add_longest(Lengths& to, std::int64_t tokens, std::int64_t longest, std::in
   }
 }
 
+// Lengths, up to `longest`, of the documents that go to CausalAttention together.
+struct Range {
+  std::int64_t least = 0, most = 0;
+};
+
+// Without a mask and with one; fewer where no document goes that way.
+std::vector<Range> expanded_lengths(const nn::AttentionSettings& a, std::int64_t longest) {
+  std::vector<Range> found;
+  for (const nn::AttentionPath path : {nn::AttentionPath::kDense, nn::AttentionPath::kMasked}) {
+    Range all;
+    std::int64_t begin = 1;
+    for (const std::int64_t end : {a.index_topk, a.masked_max_tokens, longest}) {
+      const std::int64_t last = std::min(end, longest);
+      if (begin > last) continue;
+      if (nn::choose_path(begin, a) == path)
+        all = {.least = all.least > 0 ? all.least : begin, .most = last};
+      begin = last + 1;
+    }
+    if (all.least > 0) found.push_back(all);
+  }
+  return found;
+}
+
+// A pack of `tokens` tokens with as many in documents of these lengths as there may be, then with
+// as many of these documents. most: documents of a pack, 0 for any number.
+Lengths most_of(const Range& range, std::int64_t tokens, std::int64_t longest, std::int64_t most) {
+  if (most == 0) most = (tokens + range.most - 1) / range.most;
+  std::int64_t longer = 0;
+  while (longer < most && (most - longer) * range.most + longer * longest < tokens) ++longer;
+  Lengths documents;
+  const std::int64_t others = std::max<std::int64_t>(tokens - (most - longer) * range.most, 0);
+  if (longer > 0) add_longest(documents, std::min(others, longer * longest), longest, 1);
+  const std::int64_t rest = tokens - std::min(others, longer * longest);
+  const std::int64_t count = std::min(most - longer, rest / range.least);
+  std::int64_t extra = rest - count * range.least;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t more = std::min(extra, range.most - range.least);
+    documents.push_back(range.least + more);
+    extra -= more;
+  }
+  if (extra > 0 && count < most - longer) documents.push_back(extra);
+  return documents;
+}
+
 }  // namespace
 
 SampleRow::SampleRow(const Lengths& documents) : cu_seqlens{0} {
@@ -67,8 +111,20 @@ std::vector<SampleRow> largest_rows(const RowSize& size, const nn::AttentionSett
       if (n > 0 && n < gathered) add(n, 0, false);
   if (longest >= gathered && size.most_documents == 1 && size.packs > 1 && gathered > 1)
     add(gathered - 1, 0, true);
-  const std::int64_t most = std::min(size.most_documents, tokens);
+  const std::int64_t most =
+      size.most_documents > 0 ? std::max(std::min(size.most_documents, tokens), fewest) : 0;
   if (most > fewest) add(0, most - fewest, false);
+  // What the attention kernels take grows with the documents of one path, tokens and number.
+  for (const Range& range : expanded_lengths(attention, longest)) {
+    const Lengths pack = most_of(range, tokens, longest, most);
+    Lengths documents;
+    for (std::int64_t i = 0; i < size.packs; ++i)
+      documents.insert(documents.end(), pack.begin(), pack.end());
+    SampleRow row(documents);
+    if (std::none_of(rows.begin(), rows.end(),
+                     [&](const SampleRow& r) { return r.cu_seqlens == row.cu_seqlens; }))
+      rows.push_back(std::move(row));
+  }
   return rows;
 }
 

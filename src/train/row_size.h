@@ -29,8 +29,9 @@ struct SampleRow {
 
 // What a row takes depends on the paths that its documents go: gathered ones keep most per token,
 // and a single one beside them, in their pack or another, that is not gathered makes the row keep
-// expanded keys and values too. No row of this size takes more of either arena than the most that
-// one of these does (but for what padding and tile sizes add).
+// expanded keys and values too; the kernels of the other two take more with more documents of their
+// path. No row of this size takes more of either arena than the most that one of these does (but
+// for what the alignment of a document's own tensors adds).
 std::vector<SampleRow> largest_rows(const RowSize& size, const nn::AttentionSettings& attention);
 
 }  // namespace glmtune::train
