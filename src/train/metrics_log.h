@@ -1,7 +1,8 @@
 #pragma once
 // Metrics of a run: training.jsonl and validation*.jsonl in the checkpoint folder, one JSON object
-// a line, every line on disk before the next step; and the console's step lines. Keys are
-// AutoModel's with AutoModel's meaning; *_true are honest figures beside them.
+// a line, each handed to the system before the next step (it outlives the process, not a power
+// cut); and the console's step lines. Keys are AutoModel's with AutoModel's meaning; *_true are
+// honest figures beside them.
 #include <cstdint>
 #include <cstdio>
 #include <map>

@@ -75,10 +75,14 @@ void note_numerics(const Recipe& recipe, const RecipeReader& reader, CheckedDocu
   const BackendSettings& backend = recipe.model.backend;
   if (backend.fake_gate_noise > 1)
     reader.reject("model.backend.fake_gate_noise", "expected a number from 0 to 1");
-  if (backend.fake_balanced_gate)
-    checked.warnings.push_back(cat(reader.where("model.backend.fake_balanced_gate"),
-                                   ": model.backend.fake_balanced_gate replaces the router: the "
-                                   "run measures speed, it does not fine-tune"));
+  if (backend.fake_balanced_gate) {
+    const double factor = *reader.number("model.gate_bias_update_factor");
+    checked.warnings.push_back(
+        cat(reader.where("model.backend.fake_balanced_gate"),
+            ": model.backend.fake_balanced_gate replaces the router: the run measures speed, it "
+            "does not fine-tune",
+            factor != 0 ? cat("; model.gate_bias_update_factor ", factor, " is taken as 0") : ""));
+  }
   // On where the section stands without a word about it.
   if (const CheckedKey* repair = reader.key("embedding_row_repair.enabled");
       reader.has_section("embedding_row_repair") && (repair == nullptr || !repair->from_recipe))

@@ -58,6 +58,12 @@ PlannedMemory check_memory(const Recipe& recipe, const RunModel& model, const Ru
   return planned;
 }
 
+std::string device_memory_line(const PlannedMemory& planned, std::uint64_t free_now) {
+  return cat("GPU memory: ", io::human_bytes(planned.free - std::min(planned.free, free_now)),
+             " in use, ", io::human_bytes(planned.planned), " planned, ",
+             io::human_bytes(planned.free), " were free");
+}
+
 void reserve_memory(Engine& engine, Optimizer& optimizer, const Recipe& recipe, const RunData& data,
                     Device device) {
   const RunRows rows = run_rows(recipe, data, recipe.step_scheduler.local_batch_size);

@@ -23,6 +23,10 @@ struct PlannedMemory {
 PlannedMemory check_memory(const Recipe& recipe, const RunModel& model, const RunData& data,
                            Device device);
 
+// "GPU memory: 3.22 GB in use, 3.15 GB planned, 139 GB were free": what a step has shown. Where
+// other programs have given memory back meanwhile, less seems to be in use, never less than none.
+std::string device_memory_line(const PlannedMemory& planned, std::uint64_t free_now);
+
 // Gives the engine's arenas what the rows and the optimizer take at most; a row that needs more
 // grows them by itself.
 void reserve_memory(Engine& engine, Optimizer& optimizer, const Recipe& recipe, const RunData& data,

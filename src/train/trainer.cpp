@@ -178,9 +178,7 @@ class Run {
   // Once: whether the device's own count agrees with what was planned before the run.
   void report_device_memory() {
     if (options_.device != Device::kCuda || memory_.planned == 0) return;
-    log_info(cat("GPU memory: ", io::human_bytes(memory_.free - cuda_device_info(0).free_bytes),
-                 " in use, ", io::human_bytes(memory_.planned), " planned, ",
-                 io::human_bytes(memory_.free), " were free"));
+    log_info(device_memory_line(memory_, cuda_device_info(0).free_bytes));
     memory_.planned = 0;
   }
 

@@ -147,7 +147,18 @@ TEST(RecipeStatus, TheFakeGateRunsWithAWarning) {
   EXPECT_TRUE(file.recipe.model.backend.fake_balanced_gate);
   ASSERT_EQ(file.checked.warnings.size(), 1u);
   EXPECT_TRUE(contains(file.checked.warnings[0], "does not fine-tune"));
+  EXPECT_FALSE(contains(file.checked.warnings[0], "gate_bias_update_factor"));
   EXPECT_TRUE(contains(small_error({"--model.backend.fake_gate_noise=2"}), "from 0 to 1"));
+}
+
+TEST(RecipeStatus, TheFakeGateSaysThatTheRoutersBiasStays) {
+  const RecipeFile file =
+      small({"--model.backend.fake_balanced_gate=true", "--model.gate_bias_update_factor=1e-3"});
+  EXPECT_EQ(file.recipe.model.gate_bias_update_factor, 0);
+  ASSERT_EQ(file.checked.warnings.size(), 1u);
+  EXPECT_TRUE(
+      contains(file.checked.warnings[0], "; model.gate_bias_update_factor 0.001 is taken as 0"))
+      << file.checked.warnings[0];
 }
 
 }  // namespace
