@@ -28,10 +28,32 @@ PackSampler::PackSampler(std::optional<std::int64_t> packs, SamplerSettings sett
   }
 }
 
+std::int64_t PackSampler::steps_of(std::int64_t packs) const {
+  const std::int64_t batch = settings_.global_batch_size;
+  return packs / batch + (!settings_.drop_last && packs % batch > 0 ? 1 : 0);
+}
+
 std::optional<std::int64_t> PackSampler::steps_per_epoch() const {
   if (!packs_) return std::nullopt;
-  const std::int64_t batch = settings_.global_batch_size;
-  return settings_.drop_last ? *packs_ / batch : (*packs_ + batch - 1) / batch;
+  return steps_of(*packs_);
+}
+
+void PackSampler::check_inside(SamplerCursor at) const {
+  if (at.epoch < 0 || at.next < 0 || at.next >= *packs_)
+    fail(cat("position (epoch ", at.epoch, ", pack ", at.next, ") is outside the data set of ",
+             *packs_, " packs; was the run started with other data?"));
+}
+
+SamplerCursor PackSampler::go_on(SamplerCursor at) const {
+  if (!packs_) return at;
+  check_inside(at);
+  return steps_of(*packs_ - at.next) > 0 ? at : SamplerCursor{at.epoch + 1, 0};
+}
+
+std::optional<std::int64_t> PackSampler::steps_left(SamplerCursor at) const {
+  if (!packs_) return std::nullopt;
+  check_inside(at);
+  return steps_of(*packs_ - at.next);
 }
 
 GlobalBatch PackSampler::batch(SamplerCursor at) const {
@@ -42,10 +64,7 @@ GlobalBatch PackSampler::batch(SamplerCursor at) const {
     out.after = {at.epoch, at.next + size};
     return out;
   }
-  if (at.epoch < 0 || at.next < 0 || at.next >= *packs_) {
-    fail(cat("position (epoch ", at.epoch, ", pack ", at.next, ") is outside the data set of ",
-             *packs_, " packs; was the run started with other data?"));
-  }
+  check_inside(at);
   const std::int64_t end = std::min(at.next + size, *packs_);
   const std::scoped_lock lock(mutex_);
   if (settings_.shuffle && ordered_epoch_ != at.epoch) {
@@ -59,12 +78,6 @@ GlobalBatch PackSampler::batch(SamplerCursor at) const {
   out.last_of_epoch = left == 0 || (settings_.drop_last && left < size);
   out.after = out.last_of_epoch ? SamplerCursor{at.epoch + 1, 0} : SamplerCursor{at.epoch, end};
   return out;
-}
-
-SamplerCursor PackSampler::cursor_at_step(std::int64_t steps) const {
-  const auto per_epoch = steps_per_epoch();
-  if (!per_epoch) return {0, steps * settings_.global_batch_size};
-  return {steps / *per_epoch, steps % *per_epoch * settings_.global_batch_size};
 }
 
 }  // namespace glmtune::data

@@ -37,13 +37,19 @@ class PackSampler {
 
   // Optimizer steps of one epoch; none for a source without end.
   std::optional<std::int64_t> steps_per_epoch() const;
+  // Where the run goes on from a position that another batch size or drop_last may have led to: the
+  // position, or the next epoch where too few packs for a batch are left. Error outside the data.
+  SamplerCursor go_on(SamplerCursor at) const;
+  // Steps from such a position to the end of its epoch; none for a source without end.
+  std::optional<std::int64_t> steps_left(SamplerCursor at) const;
   // The batch that begins at a position; the last one of an epoch may be smaller.
   GlobalBatch batch(SamplerCursor at) const;
-  // The position after `steps` batches from the start.
-  SamplerCursor cursor_at_step(std::int64_t steps) const;
   const SamplerSettings& settings() const { return settings_; }
 
  private:
+  std::int64_t steps_of(std::int64_t packs) const;
+  void check_inside(SamplerCursor at) const;
+
   std::optional<std::int64_t> packs_;
   SamplerSettings settings_;
   mutable std::mutex mutex_;  // guards the order of the epoch asked for last

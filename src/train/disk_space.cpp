@@ -16,7 +16,8 @@ constexpr std::int64_t kMostSteps = 1'000'000;
 }  // namespace
 
 DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& schedule,
-                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own) {
+                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own,
+                   bool keeps_lowest) {
   DiskNeed need;
   if (!settings.enabled) return need;
   const bool every = settings.save_consolidated == SaveConsolidated::kEvery;
@@ -38,7 +39,8 @@ DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& sche
   need.checkpoints = own + saves;
   if (settings.max_recent_checkpoints)
     need.checkpoints =
-        std::min(need.checkpoints, std::max(own, *settings.max_recent_checkpoints) + 1);
+        std::min(need.checkpoints,
+                 std::max(own, *settings.max_recent_checkpoints + (keeps_lowest ? 1 : 0)) + 1);
   need.all = static_cast<std::uint64_t>(need.checkpoints - own) *
              (sizes.state + (every ? sizes.model : 0));
   if (has_last && final && !every) need.all += sizes.model;

@@ -22,9 +22,11 @@ struct DiskNeed {
                                  // new one is written
   std::int64_t checkpoints = 0;  // that lie there then
 };
-// own: the run's checkpoints that lie there already.
+// own: the run's checkpoints that lie there already. keeps_lowest: validation may keep one of them
+// (LOWEST_VAL) beside the max_recent_checkpoints newest.
 DiskNeed disk_need(const CheckpointSettings& settings, const StepScheduler& schedule,
-                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own = 0);
+                   std::int64_t first, const CheckpointSizes& sizes, std::int64_t own,
+                   bool keeps_lowest);
 
 // MachineError where the first save has no room; else a warning where a later one will have none,
 // empty where all have.

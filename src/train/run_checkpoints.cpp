@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -79,6 +80,14 @@ class ExportFailure {
   bool is_users_;
 };
 
+// Whether LOWEST_VAL is given to a checkpoint at all.
+bool decides_lowest(const Recipe& recipe) {
+  const std::vector<DatasetEntry>& sets = recipe.validation_datasets;
+  return std::any_of(sets.begin(), sets.end(), [&](const DatasetEntry& set) {
+    return set.name == recipe.checkpoint.best_metric_key;
+  });
+}
+
 // The validation loss that decides, where it is lower than the lowest so far.
 std::optional<double> lower_loss(const std::vector<ValidationResult>& validation,
                                  const std::string& best_metric_key, std::optional<double> lowest) {
@@ -124,8 +133,20 @@ void RunCheckpoints::find() {
       log_warning(cat(f.path, " is left out: ", damage));
 }
 
-void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
+void RunCheckpoints::check_disk(const RunData& data) const {
   if (!recipe_.checkpoint.enabled) return;
+  StepScheduler scheduler = *data.scheduler;
+  std::int64_t first = at_.next_step;
+  if (!candidates_.empty()) {
+    first = candidates_.front().step + 1;
+    try {
+      const TrainingPosition saved = read_position(candidates_.front().path);
+      scheduler = schedule_from(data, saved);
+      first = saved.next_step;
+    } catch (const Error&) {
+      // A damaged one is left out, or the error of the resume.
+    }
+  }
   const MemoryEstimate e =
       estimate_memory(model_.config, recipe_, model_.dtype, RowSize{}, {}, Device::kCpu);
   const std::uint64_t stored = model_.checkpoint ? model_.checkpoint->files().data_bytes() : 0;
@@ -135,12 +156,10 @@ void RunCheckpoints::check_disk(const StepScheduler& scheduler) const {
                                            : stored};
   std::int64_t lie_there = 0;
   for (const StepFolder& f : folder_.published()) lie_there += belongs_to_run(f, at_) ? 1 : 0;
-  const std::string warning =
-      check_disk_space(folder_.root(),
-                       disk_need(recipe_.checkpoint, scheduler,
-                                 candidates_.empty() ? at_.next_step : candidates_.front().step + 1,
-                                 sizes, lie_there),
-                       io::free_bytes(folder_.root()));
+  const std::string warning = check_disk_space(
+      folder_.root(),
+      disk_need(recipe_.checkpoint, scheduler, first, sizes, lie_there, decides_lowest(recipe_)),
+      io::free_bytes(folder_.root()));
   if (!warning.empty()) log_warning(warning);
 }
 

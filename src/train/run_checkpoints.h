@@ -28,7 +28,7 @@ class RunCheckpoints {
   // this run; Error for a folder that holds those of other runs only.
   void find();
   // Also before: MachineError, or a warning, where the disk has no room for what the run saves.
-  void check_disk(const StepScheduler& scheduler) const;
+  void check_disk(const RunData& data) const;
   // Fills the model and the optimizer from the best checkpoint and moves position() there; without
   // one nothing happens. Error where all are damaged, or another model's.
   void resume(Engine& engine, Optimizer& optimizer);

@@ -42,6 +42,13 @@ std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetE
   return source;
 }
 
+std::unique_ptr<LrSchedule> make_lr_schedule(const Recipe& recipe, std::int64_t total_steps) {
+  const OptimizerSettings& o = recipe.optimizer;
+  return std::make_unique<LrSchedule>(
+      recipe.lr_scheduler ? LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, total_steps)
+                          : LrSchedule(o.lr, o.weight_decay));
+}
+
 }  // namespace
 
 RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
@@ -90,12 +97,24 @@ RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal
                             .drop_last = recipe.dataloader.drop_last});
   run.scheduler =
       std::make_unique<StepScheduler>(recipe.step_scheduler, 1, run.sampler->steps_per_epoch());
-  const OptimizerSettings& o = recipe.optimizer;
-  run.lr_schedule = std::make_unique<LrSchedule>(
-      recipe.lr_scheduler
-          ? LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, run.scheduler->total_steps())
-          : LrSchedule(o.lr, o.weight_decay));
+  run.lr_schedule = make_lr_schedule(recipe, run.scheduler->total_steps());
   return run;
+}
+
+StepScheduler schedule_from(const RunData& data, const TrainingPosition& at) {
+  StepScheduler schedule = *data.scheduler;
+  const data::SamplerCursor cursor = data.sampler->go_on(at.cursor);
+  if (const auto left = data.sampler->steps_left(cursor))
+    schedule.go_on(at.next_step, cursor.epoch, *left);
+  return schedule;
+}
+
+void go_on(RunData& data, const Recipe& recipe, TrainingPosition& at) {
+  const std::int64_t planned = data.scheduler->total_steps();
+  *data.scheduler = schedule_from(data, at);
+  at.cursor = data.sampler->go_on(at.cursor);
+  const std::int64_t total = data.scheduler->total_steps();
+  if (total != planned && at.next_step < total) data.lr_schedule = make_lr_schedule(recipe, total);
 }
 
 }  // namespace glmtune::train

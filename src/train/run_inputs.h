@@ -15,6 +15,7 @@
 #include "train/recipe.h"
 #include "train/step_scheduler.h"
 #include "train/training_loop.h"
+#include "train/training_state.h"
 
 namespace glmtune::train {
 
@@ -37,5 +38,11 @@ struct RunData {
 };
 // Reads the data sets, with a progress line at a terminal, and logs what is in them.
 RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal);
+
+// The schedule of a run that goes on at a saved position: num_epochs counts epochs of the data,
+// also where other batch sizes led there. Error where the position is outside the data.
+StepScheduler schedule_from(const RunData& data, const TrainingPosition& at);
+// Moves the schedules there, and `at` to the next epoch where drop_last leaves out what is left.
+void go_on(RunData& data, const Recipe& recipe, TrainingPosition& at);
 
 }  // namespace glmtune::train

@@ -16,7 +16,7 @@ constexpr KeyRow kRows[] = {
 {"nvtx", kBool, "false", "", kNoCounterpart, "Module ranges for NVIDIA's profilers."},
 
 {"step_scheduler", kSection, "{}", "", kRuns, "Batch sizes, the length of the run and what happens after which step."},
-{"step_scheduler.global_batch_size", kInt, "32", ">=1", kRuns, "Samples (packs, when packing) of one optimizer step over all ranks; a multiple of local_batch_size x data-parallel size."},
+{"step_scheduler.global_batch_size", kInt, "32", ">=1", kRuns, "Samples (packs, when packing) of one optimizer step over all ranks; a multiple of local_batch_size x data-parallel size. A run may go on with another number: its epochs still end with the data."},
 {"step_scheduler.local_batch_size", kInt, "1", ">=1", kRuns, "Samples of one micro-batch on one rank. global / (local x data-parallel size) micro-batches are accumulated."},
 {"step_scheduler.num_epochs", kInt, "10", ">=1 null", kRuns, "Passes over the data; the run ends here or at max_steps, whichever comes first. An explicit null: as many as max_steps needs."},
 {"step_scheduler.max_steps", kInt, "null", ">=0", kRuns, "Optimizer steps of the run; null: num_epochs whole epochs. 0 loads, saves and ends."},

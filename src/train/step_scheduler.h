@@ -33,8 +33,11 @@ class StepScheduler {
   StepScheduler(const StepSchedulerSettings& settings, std::int64_t dp_size,
                 std::optional<std::int64_t> steps_per_epoch);
 
-  // Micro-batches of one optimizer step on one rank: global / (local · dp).
-  std::int64_t accumulation() const { return accumulation_; }
+  // The run goes on at `step`, with steps_left of `epoch` to come (PackSampler::steps_left). Where
+  // the steps before were of other sizes, epochs end where the data's do all the same, and
+  // num_epochs is the number of them; all below is of steps from `step` on then.
+  void go_on(std::int64_t step, std::int64_t epoch, std::int64_t steps_left);
+
   // One past the number of the last optimizer step, which is the number of steps where start_step
   // is 0; 0 for a run that only loads and saves.
   std::int64_t total_steps() const { return total_steps_; }
@@ -53,13 +56,9 @@ class StepScheduler {
  private:
   StepSchedulerSettings settings_;
   std::optional<std::int64_t> steps_per_epoch_;
-  std::int64_t accumulation_ = 1;
+  std::int64_t first_step_, first_epoch_;  // this step begins this epoch
   std::int64_t total_steps_ = 0;
   std::int64_t checkpoint_every_ = 1;
 };
-
-// Sizes of the groups of micro-batches that make up the optimizer steps of one epoch: all
-// `accumulation`, the last one what is left.
-std::vector<std::int64_t> micro_batch_groups(std::int64_t micro_batches, std::int64_t accumulation);
 
 }  // namespace glmtune::train

@@ -42,10 +42,12 @@ class Run {
 
   ExitCode execute() {
     checkpoints_.find();
-    checkpoints_.check_disk(*data_.scheduler);
+    checkpoints_.check_disk(data_);
     check_logs(recipe_.checkpoint.checkpoint_dir, log_files(validation_names()));
     make_engine();
     checkpoints_.resume(*engine_, *optimizer_);
+    if (checkpoints_.resumed() && data_.scheduler->total_steps() > 0)
+      go_on(data_, recipe_, checkpoints_.position());
     checkpoints_.check_folder_is_free(*data_.scheduler);
     const std::int64_t total = data_.scheduler->total_steps();
     const std::int64_t done = checkpoints_.position().next_step;

@@ -9,7 +9,7 @@ namespace {
 
 // Ten steps in one epoch, a save every third and at the end: steps 2, 5, 8, 9.
 DiskNeed need(SaveConsolidated model, std::optional<std::int64_t> recent = {},
-              std::int64_t first = 0, std::int64_t own = 0) {
+              std::int64_t first = 0, std::int64_t own = 0, bool keeps_lowest = false) {
   CheckpointSettings settings;
   settings.save_consolidated = model;
   settings.max_recent_checkpoints = recent;
@@ -18,7 +18,7 @@ DiskNeed need(SaveConsolidated model, std::optional<std::int64_t> recent = {},
   steps.num_epochs = 1;
   steps.ckpt_every_steps = 3;
   const StepScheduler schedule(steps, 1, 10);
-  return disk_need(settings, schedule, first, {.state = 100, .model = 10}, own);
+  return disk_need(settings, schedule, first, {.state = 100, .model = 10}, own, keeps_lowest);
 }
 
 TEST(DiskSpace, CountsWhatLiesThereAtOneTime) {
@@ -44,6 +44,15 @@ TEST(DiskSpace, WhatARunHasSavedAlreadyNeedsNoRoomAgain) {
   EXPECT_EQ(need(kNever, 1, 6, 5).all, 100U);  // the first save comes before five are removed
   EXPECT_EQ(need(kNever, {}, 6, 2).checkpoints, 4);
   EXPECT_EQ(need(kNever, {}, 6, 2).all, 200U);
+}
+
+// recipes.md 2.5: retention leaves what a link names.
+TEST(DiskSpace, TheLowestValidationLossKeepsACheckpointBesideTheNewestOnes) {
+  using enum SaveConsolidated;
+  EXPECT_EQ(need(kNever, 1, 0, 0, true).checkpoints, 3);
+  EXPECT_EQ(need(kNever, 1, 0, 0, true).all, 300U);
+  EXPECT_EQ(need(kNever, 1, 6, 2, true).all, 100U);
+  EXPECT_EQ(need(kNever, 4, 0, 0, true).checkpoints, 4);  // no more than there are saves
 }
 
 TEST(DiskSpace, NoRoomForTheFirstSaveIsAnErrorForALaterOneAWarning) {

@@ -32,15 +32,6 @@ TEST(StepScheduler, EpochsWithoutNumberDoNotOverflow) {
   EXPECT_EQ(StepScheduler(settings, 1, 6).total_steps(), 7);
 }
 
-TEST(StepScheduler, GroupsMicroBatchesAndStepsAShortLastGroup) {
-  StepSchedulerSettings settings;
-  settings.global_batch_size = 8;
-  settings.local_batch_size = 2;
-  const StepScheduler scheduler(settings, 2, 3);
-  EXPECT_EQ(scheduler.accumulation(), 2);
-  EXPECT_EQ(micro_batch_groups(5, scheduler.accumulation()), (std::vector<std::int64_t>{2, 2, 1}));
-}
-
 TEST(StepScheduler, ChecksOutAtEpochEndsAndTheLastStep) {
   StepSchedulerSettings settings;
   settings.global_batch_size = 1;
@@ -140,6 +131,47 @@ TEST(StepScheduler, CountsOnFromTheFirstStepThatIsGiven) {
   EXPECT_FALSE(other.ends_epoch(7));
   settings.start_step = 9;
   EXPECT_NE(message(settings, 1, 4).find("start_step: 9 is not before the end"), std::string::npos);
+}
+
+TEST(StepScheduler, GoesOnWithStepsOfAnotherSizeToTheSameEndOfTheData) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.num_epochs = 3;
+  settings.ckpt_every_steps = 1000;
+  StepScheduler smaller(settings, 1, 7);
+  smaller.go_on(3, 0, 1);  // three steps of two packs, one pack is left
+  EXPECT_EQ(smaller.total_steps(), 4 + 2 * 7);
+  EXPECT_TRUE(smaller.ends_epoch(3));
+  EXPECT_EQ(smaller.epoch_of(3), 0);
+  EXPECT_EQ(smaller.epoch_of(4), 1);
+  EXPECT_EQ(checkpoints(smaller), (std::vector<std::int64_t>{3, 10, 17}));
+  StepScheduler larger(settings, 1, 1);
+  larger.go_on(11, 1, 1);
+  EXPECT_EQ(larger.total_steps(), 13);
+  EXPECT_EQ(larger.epoch_of(12), 2);
+  larger.go_on(13, 3, 1);
+  EXPECT_EQ(larger.total_steps(), 13);  // nothing is left
+  settings.max_steps = 12;
+  StepScheduler bounded(settings, 1, 1);
+  bounded.go_on(11, 1, 1);
+  EXPECT_EQ(bounded.total_steps(), 12);
+}
+
+TEST(StepScheduler, GoesOnAsPlannedWithStepsOfTheSameSize) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.num_epochs = 3;
+  settings.start_step = 4;
+  const StepScheduler whole(settings, 1, 4);
+  for (std::int64_t step = 4; step < whole.total_steps(); ++step) {
+    StepScheduler later(settings, 1, 4);
+    later.go_on(step, whole.epoch_of(step), 4 - (step - 4) % 4);
+    EXPECT_EQ(later.total_steps(), whole.total_steps());
+    for (std::int64_t s = step; s < whole.total_steps(); ++s) {
+      EXPECT_EQ(later.epoch_of(s), whole.epoch_of(s));
+      EXPECT_EQ(later.saves_checkpoint(s), whole.saves_checkpoint(s));
+    }
+  }
 }
 
 }  // namespace
