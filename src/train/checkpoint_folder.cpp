@@ -180,7 +180,7 @@ std::vector<StepFolder> CheckpointFolder::occupied() const {
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(root_, ec)) {
     const auto folder = parse(entry.path());
-    if (!folder || entry.is_symlink() || is_unfinished(entry.path())) continue;
+    if (!folder || is_unfinished(entry.path())) continue;
     if (!fs::is_directory(entry.path(), ec) || !fs::is_empty(entry.path(), ec))
       found.push_back(*folder);
   }

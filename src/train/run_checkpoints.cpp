@@ -65,11 +65,12 @@ class ExportFailure {
         is_users_(dynamic_cast<const Error*>(&e) != nullptr &&
                   dynamic_cast<const MachineError*>(&e) == nullptr) {}
 
-  [[noreturn]] void raise(const std::string& checkpoint) const {
+  // goes_on: how_to_go_on().
+  [[noreturn]] void raise(const std::string& checkpoint, const std::string& goes_on) const {
     const std::string text =
         cat("the Hugging Face folder could not be written: ", why_, "\n", checkpoint,
-            " holds the training state, but no Hugging Face folder. The same command goes on from ",
-            "there; to write the folder of this step once the cause is gone:\n  ",
+            " holds the training state, but no Hugging Face folder; ", goes_on,
+            ". To write the folder of this step once the cause is gone:\n  ",
             export_command(checkpoint));
     if (is_users_) fail(text);
     fail_machine(text);
@@ -79,6 +80,11 @@ class ExportFailure {
   std::string why_;
   bool is_users_;
 };
+
+// Whether a run goes on from its newest checkpoint, whenever it is started.
+bool takes_latest(const std::string& restore_from) {
+  return restore_from.empty() || restore_from == "LATEST";
+}
 
 // Whether LOWEST_VAL is given to a checkpoint at all.
 bool decides_lowest(const Recipe& recipe) {
@@ -193,6 +199,25 @@ void RunCheckpoints::link_lowest_validation_loss() {
   to_be_linked_.reset();
 }
 
+std::string RunCheckpoints::how_to_go_on() const {
+  const std::string& from = recipe_.checkpoint.restore_from;
+  if (takes_latest(from)) return "the same command goes on from there";
+  return cat("the same command without checkpoint.restore_from goes on from there (with it, it ",
+             "begins at ", from, " again)");
+}
+
+// A command that is started again, by a scheduler of jobs, say, means what it said the first time.
+void RunCheckpoints::warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const {
+  if (takes_latest(recipe_.checkpoint.restore_from)) return;
+  const auto latest = folder_.pointed_at("LATEST");
+  if (!latest || !belongs_to_run(*latest, at_)) return;
+  const std::int64_t done = read_position(latest->path).next_step;
+  if (done > saved.next_step)
+    log_warning(cat("checkpoint.restore_from names ", from.path, ", after ", saved.next_step,
+                    " steps; this run's newest checkpoint, ", latest->path, ", after ", done,
+                    ", is left aside. To go on from it, leave checkpoint.restore_from out"));
+}
+
 void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   void* stream = engine.context().stream;
   at_.model_signature = model_signature(engine.model(), stream);
@@ -210,6 +235,7 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   if (const std::string mismatch = difference(saved, at_); !mismatch.empty())
     log_warning(
         cat(found->path, ": ", mismatch, "; resumed because checkpoint.restore_from names it"));
+  warn_of_newer(*found, saved);
   load_state(found->path, engine.model(), optimizer, stream,
              byte_progress("Loading the checkpoint", terminal_));
   // What is saved from here on belongs to this run's data, model and seed.
@@ -226,18 +252,41 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
 
 void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const {
   if (!recipe_.checkpoint.enabled) return;
-  for (const StepFolder& f : folder_.occupied())
-    if (f.step >= at_.next_step && f.step < scheduler.total_steps() &&
-        scheduler.saves_checkpoint(f.step) && scheduler.epoch_of(f.step) == f.epoch) {
+  const auto fail_where = [&](const std::string& what, const std::string& would) {
+    fail(cat(what, ", and this run", would, "; name another checkpoint.checkpoint_dir ",
+             "(checkpoint.restore_from may name a checkpoint outside of it), or move ",
+             "what is in the way elsewhere"));
+  };
+  const StepFolder* before = nullptr;
+  const std::vector<StepFolder> occupied = folder_.occupied();
+  for (const StepFolder& f : occupied) {
+    if (f.step < at_.next_step || f.step >= scheduler.total_steps() ||
+        scheduler.epoch_of(f.step) != f.epoch)
+      continue;
+    if (scheduler.saves_checkpoint(f.step)) {
       if (const std::string damage = CheckpointFolder::damage(f); !damage.empty())
         fail(cat(f.path, ": ", damage, ", and this run, which would go on from step ",
                  at_.next_step, ", would save step ", f.step,
                  " there; mend it, move it elsewhere, ",
                  "or name another checkpoint.checkpoint_dir"));
-      fail(cat(f.path, " exists, and this run would save step ", f.step, " there; name another ",
-               "checkpoint.checkpoint_dir (checkpoint.restore_from may name a checkpoint outside ",
-               "of it), or move it elsewhere"));
+      fail_where(cat(f.path, " exists"), cat(" would save step ", f.step, " there"));
     }
+    // One of them a run that is to end steps past.
+    if (before != nullptr && before->step + 1 == f.step)
+      fail_where(cat(before->path, " and ", f.path, " exist"),
+                 cat(", stopped by a signal after step ", before->step, ", could not be saved"));
+    before = &f;
+  }
+}
+
+bool RunCheckpoints::can_save(std::int64_t epoch, std::int64_t step) const {
+  if (!recipe_.checkpoint.enabled) return true;
+  for (const StepFolder& f : folder_.occupied())
+    if (f.epoch == epoch && f.step == step) {
+      log_info(cat("a signal asks for the end; ", f.path, " exists, so the run ends a step later"));
+      return false;
+    }
+  return true;
 }
 
 bool RunCheckpoints::exports(bool is_last) const {
@@ -323,16 +372,17 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
     folder_.point("LOWEST_VAL", saved);
   }
   log_info(cat("checkpoint: ", saved.path));
-  if (failure) failure->raise(saved.path);
-  for (const std::string& change : report.changes) log_info(cat("export: ", change));
-  if (consolidated)
-    log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
-                 io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
   if (settings.max_recent_checkpoints)
     for (const std::string& path :
          folder_.retain(*settings.max_recent_checkpoints,
                         [&](const StepFolder& f) { return belongs_to_run(f, at_); }))
       log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
+  // Behind the removal, which may give the next start the room that this export lacked.
+  if (failure) failure->raise(saved.path, how_to_go_on());
+  for (const std::string& change : report.changes) log_info(cat("export: ", change));
+  if (consolidated)
+    log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
+                 io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
 }
 
 void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {

@@ -36,11 +36,16 @@ class RunCheckpoints {
   // checkpoint is not finite: one that no step reads, or only a later one, would train unnoticed.
   // After resume(), with the arenas reserved.
   void check_loaded(Engine& engine, Optimizer& optimizer) const;
-  // Error where a save to come has a folder in its way, which is never overwritten.
+  // Error where a save to come has a folder in its way, which is never overwritten: one of the
+  // schedule, or that of a stop by a signal, which may come at any step and waits for one more.
   void check_folder_is_free(const StepScheduler& scheduler) const;
   // Points LOWEST_VAL at the best of the run's checkpoints that are there, where it names no or a
   // worse one. After these checks: a run that is refused changes nothing.
   void link_lowest_validation_loss();
+  // Whether a stop after this step can be saved; says why not.
+  bool can_save(std::int64_t epoch, std::int64_t step) const;
+  // "the same command goes on from there", or what to leave out of it.
+  std::string how_to_go_on() const;
 
   bool resumed() const { return !resumed_from_.path.empty(); }
   // The next step and what goes with it; the training loop moves it on.
@@ -60,6 +65,7 @@ class RunCheckpoints {
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
   void find_lowest_validation_loss(const StepFolder& from);
+  void warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const;
   bool exports(bool is_last) const;
   void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
              const std::vector<ValidationResult>& validation, bool is_last);

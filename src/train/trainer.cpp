@@ -60,10 +60,11 @@ class Run {
     if (total == 0) return load_and_save();
     if (!recipe_.checkpoint.enabled)
       log_warning("checkpoint.enabled is false: no checkpoint will be saved");
-    MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, validation_names(), done);
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
     checkpoints_.check_loaded(*engine_, *optimizer_);
     checkpoints_.link_lowest_validation_loss();
+    // Last, for it moves the lines of an earlier run away.
+    MetricsLog metrics(recipe_.checkpoint.checkpoint_dir, validation_names(), done);
     return train(metrics);
   }
 
@@ -152,6 +153,8 @@ class Run {
               return std::pair(model_flops(model_.config, p.bounds, p.label_tokens()),
                                automodel_flops(model_.config, p.tokens()));
             },
+        .may_stop = [&](std::int64_t epoch,
+                        std::int64_t step) { return checkpoints_.can_save(epoch, step); },
         .save =
             [&](std::int64_t epoch, const StepResult& step,
                 const std::vector<ValidationResult>& validation, bool is_last) {
@@ -163,8 +166,8 @@ class Run {
     if (code == ExitCode::kPreempted)
       log_warning(cat("stopped by a signal after step ", at.next_step - 1,
                       recipe_.checkpoint.enabled
-                          ? "; a checkpoint is written, the same command goes on"
-                          : "; checkpoint.enabled is false, nothing is saved"));
+                          ? cat("; a checkpoint is written, ", checkpoints_.how_to_go_on())
+                          : std::string("; checkpoint.enabled is false, nothing is saved")));
     return code;
   }
 

@@ -60,11 +60,13 @@ class Loop {
     while (at_.next_step < p_.scheduler.total_steps()) {
       const std::int64_t step = at_.next_step;
       StepBatch batch = loader_.next();
+      const std::int64_t epoch = batch.epoch;
       if (!queue_passes(batch)) return ExitCode::kNonFinite;
       queue_update(step, std::move(batch));
       if (arrived() && settle() == Settled::kStop) return ExitCode::kNonFinite;
-      const bool stop = p_.stop_signal != nullptr && p_.stop_signal->load() != 0;
-      const bool validates = !stop && p_.scheduler.validates(step);
+      const bool asked = p_.stop_signal != nullptr && p_.stop_signal->load() != 0;
+      const bool stop = asked && (!p_.may_stop || p_.may_stop(epoch, step));
+      const bool validates = !asked && p_.scheduler.validates(step);
       const bool saves = stop || p_.scheduler.saves_checkpoint(step);
       const bool ends = at_.next_step == p_.scheduler.total_steps();
       if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;

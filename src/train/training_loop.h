@@ -67,6 +67,9 @@ struct LoopParts {
   std::function<void(const std::string&)> on_message;  // warnings for a person
   // FLOPs of a pack, honest and by AutoModel's formula, on another thread; may be empty.
   std::function<std::pair<double, double>(const data::Pack&)> count_flops;
+  // Whether the run may end after this step because of a signal; false: it asks again after the
+  // next. May be empty.
+  std::function<bool(std::int64_t epoch, std::int64_t step)> may_stop = {};
   // Writes a checkpoint of the loop's position, after step `next_step - 1`; is_last: nothing
   // follows.
   std::function<void(std::int64_t epoch, const StepResult&, const std::vector<ValidationResult>&,

@@ -18,7 +18,8 @@ constexpr const char* kFrozen = "model.layers.0.self_attn.indexer.wk.weight";
 class NonFiniteStart : public Trainer {
  protected:
   // The golden model with NaNs at the start of a tensor: training on it ends with this error.
-  std::string error_with_nan_in(const std::string& tensor, int steps = 4) {
+  std::string error_with_nan_in(const std::string& tensor, int steps = 4,
+                                const char* saves = "true") {
     fs::copy(kGolden, path("base"));
     const std::string file = path("base/model.safetensors");
     const std::uint64_t offset = io::SafetensorsFile::open(file).at(tensor).offset;
@@ -29,6 +30,7 @@ class NonFiniteStart : public Trainer {
     }
     std::string recipe = mock_recipe("out", steps, 1);
     recipe.replace(recipe.find(kGolden + "\n"), kGolden.size(), path("base"));
+    recipe.replace(recipe.find("enabled: true"), 13, cat("enabled: ", saves));
     try {
       train(recipe);
     } catch (const Error& e) {
@@ -56,6 +58,16 @@ TEST_F(NonFiniteStart, ATrainedTensorIsNamedBeforeTraining) {
 
 TEST_F(NonFiniteStart, ARunWithoutStepsSavesNoneEither) {
   expect_error_with_nan_in("model.norm.weight", 0);
+}
+
+// It makes no step, so that it answers for none of the log's.
+TEST_F(NonFiniteStart, TheLogOfAnEarlierRunStaysAsItIs) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 1)), 0);
+  const std::string before = bytes(path("out/training.jsonl"));
+  EXPECT_NE(error_with_nan_in(kFrozen, 4, "false").find("not finite before the first step"),
+            std::string::npos);
+  EXPECT_EQ(bytes(path("out/training.jsonl")), before);
+  EXPECT_FALSE(fs::exists(path("out/training.jsonl.superseded")));
 }
 
 TEST(NonFiniteParameters, ThoseThatTrainingChangesAreToldFromFrozenOnes) {

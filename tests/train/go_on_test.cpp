@@ -1,0 +1,151 @@
+// A run that ended before its end: where it goes on, what is in its way, with another batch size.
+#include "base/exit_code.h"
+#include "train/folder_support.h"
+#include "train/training_state.h"
+
+namespace glmtune::train {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class GoOn : public FolderTrainer {
+ protected:
+  static constexpr int kPreempted = exit_status(ExitCode::kPreempted);
+
+  static std::string restored(const std::string& recipe, const std::string& from) {
+    return with(recipe, "{enabled: true,", cat("{enabled: true, restore_from: ", from, ","));
+  }
+  // What a run that a signal ends after its first step says.
+  std::string said_by_stopped(const std::string& recipe) {
+    const std::atomic<int> stop{15};
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    int status = 0;
+    std::string error;
+    try {
+      status = train(recipe, &stop);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    const std::string said =
+        testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr() + error;
+    EXPECT_EQ(status, kPreempted) << said;
+    return said;
+  }
+  // Two epochs of seven packs.
+  std::string two_epochs(const std::string& out, int batch, int steps) const {
+    return with(yaml({.checkpoint_dir = path(out),
+                      .steps = steps,
+                      .every = 1000,
+                      .epochs = 2,
+                      .warmup_steps = 1}),
+                "global_batch_size: 4, local_batch_size: 2",
+                cat("global_batch_size: ", batch, ", local_batch_size: 1"));
+  }
+  std::vector<std::int64_t> numbers(const std::string& out, const char* key) const {
+    std::vector<std::int64_t> found;
+    for (const io::Value& line : log(out)) found.push_back(line.find(key)->as_int());
+    return found;
+  }
+  using List = std::vector<std::int64_t>;
+};
+
+TEST_F(GoOn, AStopStepsPastAFolderThatIsInItsWay) {
+  ASSERT_EQ(train(mock_recipe("out", 5, 4)), 0);  // steps 3 and 4
+  const std::string said =
+      said_by_stopped(restored(mock_recipe("out", 20, 3999), "epoch_1_step_3"));
+  EXPECT_TRUE(has(said, "epoch_2_step_4 exists, so the run ends a step later")) << said;
+  EXPECT_EQ(step_folders("out"),
+            (std::vector<std::string>{"epoch_1_step_3", "epoch_2_step_4", "epoch_2_step_5"}));
+  EXPECT_EQ(read_position(path("out/LATEST")).next_step, 6);
+}
+
+TEST_F(GoOn, FoldersInAStopsWayAreNamedBeforeTraining) {
+  ASSERT_EQ(train(mock_recipe("out", 6, 1)), 0);
+  const std::string log_before = bytes(path("out/training.jsonl"));
+  const std::string back = restored(mock_recipe("out", 20, 3999), "epoch_1_step_3");
+  const std::string message = error_of(back);
+  EXPECT_TRUE(has(message, cat(path("out/epoch_2_step_4"), " and ", path("out/epoch_2_step_5"),
+                               " exist, and this run, stopped by a signal after step 4, could not "
+                               "be saved")))
+      << message;
+  EXPECT_EQ(bytes(path("out/training.jsonl")), log_before);
+  fs::remove_all(path("out/epoch_2_step_5"));
+  EXPECT_EQ(error_of(with(back, "max_steps: 20", "max_steps: 6")), "");
+}
+
+TEST_F(GoOn, ALinkInASavesWayIsNamedBeforeTraining) {
+  fs::create_directories(path("elsewhere"));
+  std::ofstream(path("elsewhere/file")) << "kept";
+  fs::create_directories(path("out"));
+  for (const char* target : {"elsewhere", "nowhere"}) {
+    fs::remove(path("out/epoch_1_step_3"));
+    fs::create_directory_symlink(path(target), path("out/epoch_1_step_3"));
+    const std::string message = error_of(mock_recipe("out", 4, 1000));
+    EXPECT_TRUE(has(message, "epoch_1_step_3")) << message;
+    EXPECT_TRUE(has(message, "would save step 3 there")) << message;
+    EXPECT_FALSE(fs::exists(path("out/training.jsonl")));
+  }
+}
+
+TEST_F(GoOn, ARunThatNamesACheckpointIsToldToLeaveThatOutWhenItGoesOn) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
+  const std::string plain = mock_recipe("out", 20, 3999);
+  const std::string named = restored(plain, "epoch_0_step_1");
+  const std::string first = said_by_stopped(named);
+  EXPECT_TRUE(has(first, cat(path("out/epoch_1_step_3"), ", after 4, is left aside"))) << first;
+  EXPECT_TRUE(has(first,
+                  "the same command without checkpoint.restore_from goes on from there "
+                  "(with it, it begins at epoch_0_step_1 again)"))
+      << first;
+  const std::string second = said_by_stopped(plain);
+  EXPECT_FALSE(has(second, "is left aside")) << second;
+  EXPECT_TRUE(has(second, "a checkpoint is written, the same command goes on from there"))
+      << second;
+  EXPECT_EQ(read_position(path("out/LATEST")).next_step, 5);  // past step 3 of the first run
+}
+
+TEST_F(GoOn, ACheckpointOfAnotherFolderIsNamedOnlyUntilTheRunHasItsOwn) {
+  ASSERT_EQ(train(mock_recipe("first", 4, 4)), 0);
+  const std::string named = restored(mock_recipe("second", 20, 3999), path("first/LATEST"));
+  const std::string first = said_by_stopped(named);
+  EXPECT_FALSE(has(first, "is left aside")) << first;
+  EXPECT_TRUE(has(first, "without checkpoint.restore_from")) << first;
+  const std::string again = said_by_stopped(named);
+  EXPECT_TRUE(has(again, cat(path("second/epoch_2_step_4"), ", after 5, is left aside"))) << again;
+}
+
+TEST_F(GoOn, SmallerBatchesEndWithTheEpochsOfTheData) {
+  ASSERT_EQ(train(two_epochs("out", 2, 3)), 0);  // six of the seven packs
+  ASSERT_EQ(train(two_epochs("out", 1, 1000)), 0);
+  EXPECT_EQ(numbers("out", "epoch"), (List{0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(step_folders("out").back(), "epoch_1_step_10");
+  // The rate has fallen to its end with the last step, and not before.
+  const std::vector<io::Value> lines = log("out");
+  EXPECT_DOUBLE_EQ(lines[10].find("lr")->as_double(), 1e-5);
+  EXPECT_GT(lines[9].find("lr")->as_double(), 1e-5);
+}
+
+TEST_F(GoOn, LargerBatchesDoNotEndARunBeforeItsEpochs) {
+  ASSERT_EQ(train(two_epochs("out", 2, 4)), 0);
+  ASSERT_EQ(train(two_epochs("out", 7, 1000)), 0);
+  EXPECT_EQ(numbers("out", "epoch"), (List{0, 0, 0, 0, 1}));
+  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 7 * 24);
+  EXPECT_EQ(step_folders("out").back(), "epoch_1_step_4");
+  ASSERT_EQ(train(two_epochs("out", 7, 1000)), 0);  // nothing is left to do
+  EXPECT_EQ(log("out").size(), 5U);
+}
+
+TEST_F(GoOn, DropLastLeavesOutWhatALargerBatchCannotTake) {
+  ASSERT_EQ(train(two_epochs("out", 2, 2)), 0);  // four of the seven packs
+  ASSERT_EQ(
+      train(with(two_epochs("out", 4, 1000), "shuffle: true", "shuffle: true, drop_last: true")),
+      0);
+  EXPECT_EQ(numbers("out", "epoch"), (List{0, 0, 1}));
+  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 4 * 24);
+}
+
+}  // namespace
+}  // namespace glmtune::train
