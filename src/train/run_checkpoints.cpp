@@ -182,15 +182,15 @@ void RunCheckpoints::find_lowest_validation_loss(const StepFolder& from) {
     lowest_val_loss_ = loss;
     best = f;
   };
-  // From elsewhere a run may come to a folder with checkpoints of another one.
+  // Another run's may lie in the folder, which this one goes on in or comes to.
   const auto linked = folder_.pointed_at("LOWEST_VAL");
-  if (linked && (is_here || belongs_to_run(*linked, at_))) consider(*linked);
+  if (linked && belongs_to_run(*linked, at_)) consider(*linked);
   // Copies lose links: the best may be any of the run's checkpoints, also one after `from`.
   if (!best)
     for (const StepFolder& f : folder_.published())
       if (belongs_to_run(f, at_)) consider(f);
   // A process may end between a save and the link to it.
-  if (is_here) consider(from);
+  if (is_here && belongs_to_run(from, at_)) consider(from);
   if (best && (!linked || best->path != linked->path)) to_be_linked_ = best;
 }
 

@@ -43,6 +43,32 @@ TEST_F(LowestValidation, ALossOfAnotherFolderIsNoCheckpointOfThisOne) {
   EXPECT_EQ(lowest("second"), "epoch_1_step_3");
 }
 
+TEST_F(LowestValidation, ALossOfAnotherRunInTheFolderIsNotThisOnes) {
+  ASSERT_EQ(train(recipe("out", 4)), 0);
+  ASSERT_EQ(lowest("out"), "epoch_1_step_3");
+  // So large a rate only makes it worse.
+  const std::string other = with(with(with(recipe("out", 7), "{enabled: true,",
+                                           "{enabled: true, max_recent_checkpoints: 1, "
+                                           "restore_from: LATEST,"),
+                                      "lr: 1e-3", "lr: 0.3"),
+                                 "seed: 5", "seed: 6");
+  ASSERT_EQ(train(other), 0);
+  std::string best;
+  double least = 0;
+  std::ifstream losses(path("out/validation.jsonl"));
+  for (std::string line; std::getline(losses, line);) {
+    const io::Value value = io::parse_json(line, "losses");
+    const std::int64_t step = value.find("step")->as_int();
+    const double loss = value.find("val_loss")->as_double();
+    if (step < 4 || (!best.empty() && loss >= least)) continue;
+    least = loss;
+    best = cat("epoch_", step / 2, "_step_", step);
+  }
+  EXPECT_EQ(lowest("out"), best);
+  EXPECT_TRUE(fs::exists(path("out/" + best)));
+  EXPECT_TRUE(fs::exists(path("out/epoch_1_step_3")));
+}
+
 TEST_F(LowestValidation, AProcessThatEndedBeforeItsLinkLeavesItToTheNextOne) {
   ASSERT_EQ(train(recipe("out", 4)), 0);
   const CheckpointFolder folder(path("out"));
