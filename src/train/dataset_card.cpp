@@ -139,14 +139,15 @@ std::vector<std::string> files_of_card(const YamlNode& card, const std::string& 
   const YamlNode* configs = card.find("configs");
   if (configs == nullptr || !configs->is_list() || configs->items.empty()) return {};
   const YamlNode* config = choose_config(*configs, name, file);
-  if (const std::string dir = text_at(*config, "data_dir"); !dir.empty())
-    return {(fs::path(folder) / folder_below(dir, file)).string()};
+  const std::string dir = text_at(*config, "data_dir");
+  const std::string base =
+      dir.empty() ? folder : (fs::path(folder) / folder_below(dir, file)).string();
   const YamlNode* data_files = config->find("data_files");
-  if (data_files == nullptr) return {};
+  if (data_files == nullptr) return dir.empty() ? std::vector<std::string>{} : std::vector{base};
   const std::vector<std::string> patterns = patterns_of_split(*data_files, split, file);
-  std::vector<std::string> found = matching_files(folder, patterns);
+  std::vector<std::string> found = matching_files(base, patterns);
   if (found.empty())
-    fail(cat(file, ": no file in ", folder, " matches the data_files ", list_of(patterns),
+    fail(cat(file, ": no file in ", base, " matches the data_files ", list_of(patterns),
              " of split ", split));
   return found;
 }

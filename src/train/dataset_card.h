@@ -7,8 +7,9 @@
 namespace glmtune::train {
 
 // One path: the folder itself, or that of the subset, where a card has nothing to say; else the
-// files of the card's data_files for `split` ("train", without a slice). An empty name takes the
-// card's default subset. Throws Error naming the folder and the subsets or splits there are.
+// files of the card's data_files, below its data_dir, for `split` ("train", without a slice). An
+// empty name takes the card's default subset. Throws Error naming the folder and the subsets or
+// splits there are.
 std::vector<std::string> subset_files(const std::string& folder, const std::string& name,
                                       const std::string& split);
 

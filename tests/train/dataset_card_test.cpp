@@ -79,6 +79,19 @@ TEST_F(DatasetCard, TheFolderOfASubsetStaysInTheDataSet) {
   EXPECT_EQ(files("en").size(), 1U);
 }
 
+TEST_F(DatasetCard, PatternsBesideAFolderAreOfFilesInIt) {
+  file("README.md",
+       "---\nconfigs:\n- config_name: en\n  data_dir: en\n  data_files:\n  - split: train\n"
+       "    path: clean-*.jsonl\n  - split: test\n    path: '*-test.jsonl'\n---\n");
+  for (const char* name :
+       {"en/clean-0.jsonl", "en/clean-1.jsonl", "en/raw-0.jsonl", "clean-2.jsonl", "a-test.jsonl"})
+    file(name);
+  EXPECT_EQ(files("en"), (List{"en/clean-0.jsonl", "en/clean-1.jsonl"}));
+  EXPECT_NE(error("en", "test").find("/en matches the data_files *-test.jsonl of split test"),
+            std::string::npos)
+      << error("en", "test");
+}
+
 // recipes.md 1.6, ChatDataset's `name`.
 TEST_F(DatasetCard, TheNameChoosesAConfigOfTheCard) {
   file("README.md",
