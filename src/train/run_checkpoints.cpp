@@ -144,13 +144,12 @@ void RunCheckpoints::check_disk(const RunData& data) const {
   StepScheduler scheduler = *data.scheduler;
   std::int64_t first = at_.next_step;
   if (!candidates_.empty()) {
-    first = candidates_.front().step + 1;
     try {
       const TrainingPosition saved = read_position(candidates_.front().path);
       scheduler = schedule_from(data, saved);
       first = saved.next_step;
-    } catch (const Error&) {
-      // A damaged one is left out, or the error of the resume.
+    } catch (const Error&) {  // a damaged one is left out, or the error of the resume
+      first = candidates_.front().step + 1;
     }
   }
   const MemoryEstimate e =
