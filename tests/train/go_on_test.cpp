@@ -29,7 +29,7 @@ class GoOn : public FolderTrainer {
     } catch (const Error& e) {
       error = e.what();
     }
-    const std::string said =
+    std::string said =
         testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr() + error;
     EXPECT_EQ(status, kPreempted) << said;
     return said;
