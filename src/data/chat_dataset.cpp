@@ -110,7 +110,9 @@ void ChatSamples::note_unused(const ChatRow& row, std::vector<Count>& notes) con
 
 Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
-  const ChatRow chat = read_(rows_.row(row), where, row_options_);
+  ChatRowOptions row_options = row_options_;
+  row_options.columnar = rows_.is_columnar(row);
+  const ChatRow chat = read_(rows_.row(row), where, row_options);
   Sample sample;
   sample.notes = chat.notes;
   sample.dropped = chat.dropped;

@@ -105,8 +105,9 @@ class Labeller {
   }
 
   // The byte where the model's own text of a turn begins: behind what its prompt shares with the
-  // turn, in whole tokens.
-  std::size_t own_text(const Turn& turn) const {
+  // turn, in whole tokens. A token that begins inside the prompt and ends behind it is no target: no
+  // model has to emit it after the prompt.
+  std::size_t own_text(const Turn& turn) {
     const bool after_tool =
         turn.message > 0 && role_is(static_cast<std::size_t>(turn.message) - 1, "tool");
     const std::string_view prompt =
@@ -123,6 +124,9 @@ class Labeller {
     // A turn that is not framed like the prompt: all the template writes before the text is header.
     if (t == first) {
       while (t < end && own_header(tokens_.offsets[t].begin)) ++t;
+    } else if (t < end && tokens_.offsets[t].begin < turn.begin + shared) {
+      ++t;
+      add_count(notes_, "first tokens that reach into the prompt, not trained on");
     }
     return t < end ? tokens_.offsets[t].begin : turn.end;
   }
@@ -153,7 +157,10 @@ class Labeller {
     if (end < tokens_.ids.size()) {
       // A second assistant turn in a row begins without the model having stopped.
       if (role_is(static_cast<std::size_t>(turn.message) + 1, "assistant")) return;
-      if (control_token(end)) target_[end] = true;
+      if (control_token(end))
+        target_[end] = true;
+      else
+        add_count(notes_, "assistant turns followed by text of the template, without a stop");
       return;
     }
     const bool calls = message(turn.message).find("tool_calls") != nullptr;

@@ -7,6 +7,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/rows.h"
 
 namespace glmtune::data {
 namespace {
@@ -177,12 +178,37 @@ class Reader {
       function.set("arguments", std::move(parsed));
     } else if (!arguments->is_object()) {
       error(cat(path, ".arguments: expected an object, found ", arguments->kind_name()));
+    } else if (options_.columnar) {
+      bool dropped = false;
+      function.set("arguments", without_nulls(*arguments, dropped));
+      if (dropped) add_count(notes_, "tool calls of Parquet rows with null arguments, left out");
     }
     return function;
   }
 
+  // Objects inside and out; the nulls of a list are its elements.
+  static Value without_nulls(const Value& value, bool& dropped) {
+    if (value.is_array()) {
+      Value::Array items;
+      for (const Value& item : value.as_array()) items.push_back(without_nulls(item, dropped));
+      return Value(std::move(items));
+    }
+    if (!value.is_object()) return value;
+    Value out{Value::Object{}};
+    for (const auto& [key, member] : value.as_object()) {
+      if (member.is_null())
+        dropped = true;
+      else
+        out.set(key, without_nulls(member, dropped));
+    }
+    return out;
+  }
+
   Value json_text(const std::string& text, const std::string& path) const {
-    return io::parse_json(text, cat(where_, ": ", path));
+    const std::string at = cat(where_, ": ", path);
+    Value value = io::parse_json(text, at);
+    refuse_oversized_integers(text, at);
+    return value;
   }
 
   Value tools(const Value& row) {

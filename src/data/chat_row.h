@@ -24,6 +24,9 @@ struct ChatRow {
 struct ChatRowOptions {
   // Content lists whose parts refer to tools are left to templates that know them.
   bool template_reads_tool_references = false;
+  // The row is of a columnar file, where every row's arguments have the keys of all rows: those
+  // that are null are nobody's.
+  bool columnar = false;
 };
 
 // Throws Error: "`where`: messages[1].role: ...".

@@ -63,9 +63,11 @@ class Opener {
   }
 
  private:
-  // Samples to be cut are cut where the pack ends if that comes first, instead of being dropped.
+  // Samples to be cut are cut where the pack ends if that comes first, instead of being dropped;
+  // where too long a sample is an error, one longer than a pack is too.
   void limit(std::optional<std::int64_t>& seq_length, TooLong policy) const {
-    if (policy != TooLong::kTruncate || packing_.packed_sequence_size <= 0) return;
+    const bool limits = policy == TooLong::kTruncate || policy == TooLong::kError;
+    if (!limits || packing_.packed_sequence_size <= 0) return;
     seq_length =
         std::min(seq_length.value_or(packing_.packed_sequence_size), packing_.packed_sequence_size);
   }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/shuffle.h"
 #include "io/files.h"
+#include "io/json_integers.h"
 
 namespace glmtune::data {
 namespace {
@@ -43,10 +44,22 @@ char first_character(const FileBytes& file, std::uint64_t start) {
   return found;
 }
 
+}  // namespace
+
+void refuse_oversized_integers(std::string_view json, const std::string& where) {
+  if (const std::string found = io::first_oversized_integer(json); !found.empty())
+    fail(cat(where, ": the integer ", found.substr(0, 40), found.size() > 40 ? "..." : "",
+             " does not fit in 64 bits and could only be read ", "rounded; write it as text"));
+}
+
+namespace {
+
 // A row is one line, so the parser's own "line 1" would only mislead.
 io::Value parse_line(std::string_view line, const std::string& where) {
   try {
-    return io::parse_json(line, where);
+    io::Value row = io::parse_json(line, where);
+    refuse_oversized_integers(line, where);
+    return row;
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {
@@ -128,11 +141,17 @@ void Rows::index_array(std::int32_t file, std::uint64_t start) {
     fail(cat(f.path, ": a JSON array is held in memory, and its ", io::human_bytes(f.bytes->size()),
              " are most of what is left; write one object a line (JSON Lines)"));
   std::string buffer;
-  f.elements = io::parse_json(f.bytes->read(start, f.bytes->size() - start, buffer), f.path);
+  const std::string_view text = f.bytes->read(start, f.bytes->size() - start, buffer);
+  f.elements = io::parse_json(text, f.path);
+  refuse_oversized_integers(text, f.path);
   f.bytes.reset();
   for (std::size_t i = 0; i < f.elements.size(); ++i) {
     all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
   }
+}
+
+bool Rows::is_columnar(std::int64_t i) const {
+  return files_[static_cast<std::size_t>(span(i).file)].path.ends_with(".parquet");
 }
 
 std::string Rows::where(std::int64_t i) const {

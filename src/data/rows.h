@@ -23,6 +23,10 @@ inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
 // Three quarters of the memory that is left to this process: what one more file may take of it.
 std::uint64_t most_unpacked_bytes();
 
+// Error where a row's JSON text holds an integer that 64 bits do not: a template would render it
+// otherwise than it is written.
+void refuse_oversized_integers(std::string_view json, const std::string& where);
+
 // A file's bytes: read where they are wanted from a plain file, or unpacked into memory (Error
 // beyond `most` bytes).
 class FileBytes {
@@ -68,6 +72,7 @@ class Rows {
   // Row i as an object; Error with file, line and reason. Safe from several threads.
   io::Value row(std::int64_t i) const;
   std::string where(std::int64_t i) const;  // "file:line"
+  bool is_columnar(std::int64_t i) const;   // of a Parquet file
   // Adds the selected rows' bytes to a hash.
   void add_to(ContentHash& hash) const;
 

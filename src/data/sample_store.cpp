@@ -38,8 +38,8 @@ void fit(Sample& sample, std::optional<std::int64_t> limit, TooLong policy,
       sample.dropped = cat("longer than dataset.seq_length ", *limit);
       return;
     case TooLong::kError:
-      fail(cat(where, ": ", length, " tokens, more than dataset.seq_length ", *limit,
-               "; raise it, or set dataset.truncation"));
+      fail(cat(where, ": ", length, " tokens, more than ", *limit,
+               " (dataset.seq_length, or a pack's size); raise it, or set dataset.truncation"));
   }
 }
 

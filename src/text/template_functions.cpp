@@ -100,12 +100,13 @@ Val strftime_now(Runtime& rt, const Args& args) {
     localtime_r(&seconds, &now);
   }
   // The space tells an empty result from a buffer that is too small.
-  const std::string format = p.string(0).string().text + " ";
+  const Val asked = p.string(0);
+  const std::string format = asked.string().text + " ";
   if (format.size() > 1000) raise("ValueError", "strftime_now: the format is too long");
   std::string out(format.size() * 64 + 256, '\0');
   out.resize(std::strftime(out.data(), out.size(), format.c_str(), &now));
   if (!out.empty()) out.pop_back();
-  return plain_string(&rt.heap, out);
+  return plain_string(&rt.heap, out, whole_source(rt.heap, asked));  // what no % begins stays
 }
 
 bool is_callable(const Val& v) {

@@ -93,6 +93,27 @@ TEST(ChatRow, ToolArgumentsAsTextBecomeTheSameObject) {
   EXPECT_NE(json_of(read(as_text)).find("{\"b\": 1, \"a\": [1.5, null]}"), std::string::npos);
 }
 
+// user_reports.md 5: keys that a columnar file gives to every row are not the call's.
+TEST(ChatRow, NullArgumentsOfAColumnarFileAreNobodys) {
+  const std::string json =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [
+      {"function": {"name": "f", "arguments": {"a": 1, "b": null, "c": {"d": null, "e": [null]}}}}]}]})";
+  const ChatRow columnar = read(json, {.columnar = true});
+  EXPECT_NE(json_of(columnar).find(R"("arguments": {"a": 1, "c": {"e": [null]}})"),
+            std::string::npos)
+      << json_of(columnar);
+  ASSERT_EQ(columnar.notes.size(), 1U);
+  EXPECT_EQ(columnar.notes[0].what, "tool calls of Parquet rows with null arguments, left out");
+  EXPECT_NE(json_of(read(json)).find(R"("b": null)"), std::string::npos);
+}
+
+// Rendered as 2e+19 it would be another number.
+TEST(ChatRow, AnIntegerBeyond64BitsIsRefused) {
+  expect_error(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant",
+      "tool_calls": [{"function": {"name": "f", "arguments": "{\"wei\": 20000000000000000000}"}}]}]})",
+               "arguments: the integer 20000000000000000000 does not fit in 64 bits");
+}
+
 TEST(ChatRow, BadToolCallsAreNamedByPath) {
   const auto call = [](const std::string& function) {
     return R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": )" +

@@ -225,6 +225,14 @@ TEST_F(RowsTest, NumberedFilesOfSeveralSplitsAreNotMixed) {
             std::vector<std::string>{folder + "/data/train-00000-of-00001.jsonl"});
 }
 
+TEST_F(RowsTest, AnIntegerBeyond64BitsIsRefusedWithItsLine) {
+  const std::string path = file("{\"a\": 1}\n{\"a\": 18446744073709551615}\n", "big.jsonl");
+  EXPECT_EQ(Rows({path}, {}).row(0).find("a")->as_int(), 1);
+  EXPECT_NE(error_of(path, 1).find("big.jsonl:2: the integer 18446744073709551615 does not fit"),
+            std::string::npos)
+      << error_of(path, 1);
+}
+
 // The bytes of `zstd` for two rows.
 TEST_F(RowsTest, ZstdFilesAreUnpacked) {
   const std::string path = file(std::string("\x28\xb5\x2f\xfd\x04\x68\x91\x00\x00", 9) +

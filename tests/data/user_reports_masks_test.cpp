@@ -1,6 +1,7 @@
 // What users report of masks (user_reports.md 2a and section 3), as far as chat_dataset_test.cpp,
 // chat_row_test.cpp and chat_golden_test.cpp do not show it already: there 1, 2, 4 to 7, 12, 14,
 // 15, 17 and 19.
+#include <algorithm>
 #include <map>
 
 #include "data/chat_support.h"
@@ -99,7 +100,27 @@ TEST_F(MaskReports, ALongSampleIsCutDroppedOrAnError) {
   EXPECT_TRUE(has(open()->summary().text(), "dropped 1: longer than dataset.seq_length 12"));
   settings_.too_long = TooLong::kError;
   EXPECT_TRUE(has(error(), path_ + ":2: ")) << error();
-  EXPECT_TRUE(has(error(), "more than dataset.seq_length 12")) << error();
+  EXPECT_TRUE(has(error(), "more than 12 (dataset.seq_length")) << error();
+}
+
+// 15: without dataset.seq_length a pack's size is the limit.
+TEST_F(MaskReports, ASampleLongerThanAPackIsAnErrorWhereLongOnesAre) {
+  row(cat(kUserHi, R"(, {"role": "assistant", "content": "0 1 2 3 4 5 6 7 8 9 10 11 12"})"));
+  packing_.packed_sequence_size = 12;
+  settings_.too_long = TooLong::kError;
+  EXPECT_TRUE(has(error(), "more than 12 (dataset.seq_length, or a pack's size)")) << error();
+}
+
+TEST_F(MaskReports, ATurnThatTheTemplateWritesBehindIsCounted) {
+  row(cat(kUserHi, ", ", kAnswer));
+  std::string source = text::ChatTemplate::load(kTiny).source();
+  const std::size_t prompt = source.rfind("{", source.find("add_generation_prompt"));
+  source.insert(prompt, "{{ '\\n' }}");
+  tools_.chat_template =
+      std::make_shared<text::ChatTemplate>(text::ChatTemplate::parse(source, "t"));
+  EXPECT_TRUE(has(open()->summary().text(),
+                  "assistant turns followed by text of the template, without a stop: 1"))
+      << open()->summary().text();
 }
 
 // 20: exactly one shift.
@@ -165,6 +186,16 @@ TEST_F(MaskReports, NoPartOfARowBecomesAControlToken) {
   EXPECT_TRUE(has(source->summary().text(),
                   "spellings of control tokens in texts, encoded as ordinary text: 28"))
       << source->summary().text();
+}
+
+// 17: nor does what a template makes a date of.
+TEST_F(MaskReports, AFormatOfADateBecomesNoControlToken) {
+  settings_.chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{{ strftime_now(m.content) }}{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+  row(R"({"role": "user", "content": "a<|user|>"}, {"role": "assistant", "content": "b"})");
+  const Pack pack = open()->pack(0);
+  EXPECT_EQ(std::count(pack.ids.begin(), pack.ids.end(), *tokenizer()->token_id("<|user|>")), 1);
 }
 
 // recipes.md section 5, 5: AutoModel's mask of four messages of two tokens, by its parity switches.

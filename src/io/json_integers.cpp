@@ -1,0 +1,47 @@
+#include "io/json_integers.h"
+
+#include <algorithm>
+
+namespace glmtune::io {
+namespace {
+
+constexpr std::string_view kNumber = "0123456789+-.eE";
+
+bool fits(std::string_view integer) {
+  const bool negative = integer.front() == '-';
+  const std::string_view digits = integer.substr(negative ? 1 : 0);
+  const std::string_view most = negative ? "9223372036854775808" : "9223372036854775807";
+  return digits.size() < most.size() || (digits.size() == most.size() && digits <= most);
+}
+
+// Behind the string that begins at `at`.
+std::size_t end_of_string(std::string_view json, std::size_t at) {
+  for (++at; at < json.size() && json[at] != '"'; ++at) {
+    at = std::min(json.find_first_of("\"\\", at), json.size());
+    if (at == json.size() || json[at] == '"') break;
+    ++at;  // what a backslash escapes
+  }
+  return at + 1;
+}
+
+}  // namespace
+
+std::string first_oversized_integer(std::string_view json) {
+  for (std::size_t at = 0; at < json.size();) {
+    const char c = json[at];
+    if (c == '"') {
+      at = end_of_string(json, at);
+    } else if (c == '-' || (c >= '0' && c <= '9')) {
+      const std::size_t end = std::min(json.find_first_not_of(kNumber, at), json.size());
+      const std::string_view number = json.substr(at, end - at);
+      if (number.find_first_of(".eE") == std::string_view::npos && !fits(number))
+        return std::string(number);
+      at = end;
+    } else {
+      ++at;
+    }
+  }
+  return "";
+}
+
+}  // namespace glmtune::io

@@ -1,0 +1,23 @@
+#include "io/json_integers.h"
+
+#include <gtest/gtest.h>
+
+namespace glmtune::io {
+namespace {
+
+TEST(JsonIntegers, TheFirstThatDoesNotFitIsFound) {
+  EXPECT_EQ(first_oversized_integer("9223372036854775808"), "9223372036854775808");
+  EXPECT_EQ(first_oversized_integer("[1, -9223372036854775809]"), "-9223372036854775809");
+  EXPECT_EQ(first_oversized_integer("{\"a\\\\\": 20000000000000000000}"), "20000000000000000000");
+}
+
+TEST(JsonIntegers, WhatFitsIsAFloatOrTextIsNone) {
+  for (const char* json :
+       {"9223372036854775807", "-9223372036854775808", "1e30", "20000000000000000000.5",
+        "\"20000000000000000000\"", "{\"20000000000000000000\": \"\\\"20000000000000000000\"}",
+        "\"\\\\\"", "", "[]"})
+    EXPECT_EQ(first_oversized_integer(json), "") << json;
+}
+
+}  // namespace
+}  // namespace glmtune::io
