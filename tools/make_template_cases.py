@@ -167,6 +167,59 @@ a   {{- n -}}   b {%- if true -%}  c  {%- endif %}  d
   {{- '<|' + m.role + '|>' -}}
   {%- if m.content is string -%}{{ m.content.strip() }}{%- endif -%}
 {%- endfor -%}
+{% macro m() %}[{{ n }}]{% endmacro %}{{ m() }}{% set n = 1 %}{{ m() }}
+{% for a in [1] %}[{{ n }}]{% endfor %}{% set n = 1 %}{% for a in [1] %}[{{ n }}]{% endfor %}
+{{ n }}{% for a in [1] %}[{{ n }}]{% endfor %}{% set n = 1 %}
+{% if s %}{% set n = 1 %}{% endif %}{% macro m() %}[{{ n }}]{% endmacro %}{{ m() }}
+{% macro m() %}[{{ n }}]{% endmacro %}{{ m() }}{% if s %}{% set n = 1 %}{% endif %}{{ m() }}
+{% set n %}<{{ n }}>{% endset %}{{ n }}
+{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}[{{ n }}]{% endcall %}{% set n = 2 %}
+{% for a in [1, 2] %}{% macro m() %}[{{ s }}]{% endmacro %}{{ m() }}{% set s = a %}{{ m() }}{% endfor %}{{ s }}
+{{ s }}{% for a in [1] %}{% macro m() %}[{{ s }}]{% endmacro %}{{ m() }}{% set s = a %}{{ m() }}{% endfor %}
+{% with %}{% macro m() %}[{{ s }}]{% endmacro %}{{ m() }}{% set s = 1 %}{{ m() }}{% endwith %}{{ s }}
+{% for a in [] %}{% else %}{% macro m() %}[{{ s }}]{% endmacro %}{{ m() }}{% set s = 1 %}{{ m() }}{% endfor %}
+{% generation %}[{{ n }}]{% endgeneration %}{% set n = 2 %}
+{% filter upper %}[{{ s }}]{% endfilter %}{% set s = 'b' %}{{ s }}
+{% for a in [1] if n %}{{ a }}{% endfor %}.{% set n = 1 %}
+{% macro m() %}{% set n = 1 %}{% for a in [1] %}{{ n }}{% endfor %}{% endmacro %}{{ m() }}{{ n }}
+{% macro m(a=b, b=1) %}{{ a }}-{{ b }}|{% endmacro %}{{ m() }}{{ m(b=5) }}{{ m(2) }}
+{% macro m(s=s) %}<{{ s }}>{% endmacro %}{{ m() }}{{ m('q') }}
+{{ none[:9] }}|{{ none[:9] or 'q' }}|{{ (1)[1:] is defined }}|{{ none[:9] ~ 'x' }}|{{ [none[:2], 1]|length }}
+{{ 'abc'['x':] }}|{{ 'abc'[:none[:1]] }}|{{ (1)[:2]|default('d') }}
+{{ [none[:9]] }}
+{{ (none[:9], n) }}
+{{ none[:9] + 'a' }}
+{{ none[:9][:3] }}
+{{ [1][::0] }}
+{{ ('a' if false) ~ none[:9] }}
+{{ n if none[:9] else s }}
+{{ n if not none[:9] else s }}
+{{ 5[:1] == n }}
+{{ [5[:1] == 6, n] }}
+{% set q = none[:9] %}
+{% set q = none[:9] or 4 %}{{ q }}
+{% if none[:9] %}a{% endif %}
+{% if not none[:9] %}a{% endif %}
+{% for a in none[:9] %}{% endfor %}
+{{ none[:9]|map('upper')|list }}
+{{ none[:9]|list }}{{ none[:9]|join }}{{ none[:9]|upper }}
+{{ s[missing:] }}
+{% macro m() %}x{% endmacro %}{% call m() %}{% endcall %}
+{% macro m() %}{{ caller() if caller }}{% endmacro %}{{ m() }}{% call m() %}y{% endcall %}
+{% macro m() %}{{ kwargs|length }}{% endmacro %}{% call m() %}{% endcall %}{{ m(a=1) }}
+{% macro m() %}{{ varargs }}{% endmacro %}{{ m(1, 2) }}{% macro k() %}{% endmacro %}{{ k(1) }}
+{{ range(3)|tojson }}
+{{ range(3) }}{{ range(1, 9, 3) }}{{ range(9)[2:5] }}{{ range(0, 10, 2)[::-1] }}{{ range(4)[9:] }}
+{{ none[:9] if none else ((none if true else n) or 'q') }}{{ [(n if false else 3)[:1], 4]|length }}
+{{ [d, d]|unique|list }}
+{{ {l: 1} }}
+{{ l in d }}
+{{ d.get(l) }}
+{{ 'z' % [] }}{{ 'z' % l }}{{ '%s' % [] }}{{ 'z' % d }}
+{{ 'z' % s }}
+{{ range(3) + [1] }}
+{{ range(3) <= [1] }}
+{{ range(3) == [0, 1, 2] }}{{ range(3)|list + [1] }}{{ range(5)[1:3]|list }}
 {% set x = [] %}{% for a in l %}{% set x = x + [a] %}{% endfor %}{{ x }}
 {{ '{{' }}{{ "%}" }}{% set a = '-%}' %}{{ a }}
 line{{ '\n' }}end   

@@ -44,6 +44,8 @@ struct Expr {
   std::string name;
   int symbol = -1;
   char op = 0;
+  // Whether its value may need constants only; a slice in it. See analyze_scopes().
+  bool constant = false, sliced = false;
   Val value;
   std::vector<std::string> names;
   std::vector<ExprPtr> children;
@@ -93,6 +95,8 @@ struct Stmt {
   std::string name;
   std::vector<Parameter> parameters;
   std::vector<std::pair<Target, ExprPtr>> assignments;
+  std::vector<int> unset, unset_otherwise;  // of the scopes of the two bodies: analyze_scopes()
+  bool uses_caller = false, uses_varargs = false, uses_kwargs = false;  // a macro: analyze_scopes()
 };
 
 // Names are numbered, so that scopes compare integers.
@@ -108,7 +112,17 @@ struct Program {
   Symbols symbols;
   std::set<std::string, std::less<>> mentioned;  // names, attributes and strings
   bool has_generation = false;
+  std::vector<int> unset;  // of the outermost scope: analyze_scopes()
 };
+
+// What Jinja's compiler settles before anything runs.
+// - Names that a scope has from its start without a value (`unset`): a name belongs to a scope that
+//   assigns to it outside of any `if` before it reads it, unless a scope around it reads or assigns
+//   it too; until then it is undefined, whatever the render's context says. Only scopes within, a
+//   macro that is called early or the body of an earlier loop, can see that; others are not listed.
+// - Which of the special arguments a macro takes: those that its body reads.
+// - Which expressions are folded (`constant`; only where `sliced` does folding make a difference).
+void analyze_scopes(Program& program);
 
 Program parse(std::string_view source);  // throws SyntaxError
 

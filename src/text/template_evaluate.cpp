@@ -1,26 +1,68 @@
 // The expression half of the evaluator.
+#include <algorithm>
+
 #include "base/cat.h"
 #include "text/template_evaluator.h"
 
 namespace glmtune::text::jinja {
+namespace {
+
+// Whether Jinja writes the value into the code that it makes of a template.
+bool has_literal(Heap& heap, const Val& v) {
+  heap.step();
+  const auto all = [&](const auto& items) {
+    return std::all_of(items.begin(), items.end(),
+                       [&](const Val& item) { return has_literal(heap, item); });
+  };
+  if (v.is(Kind::kList) || v.is(Kind::kTuple)) return all(v.list().items);
+  if (v.is(Kind::kDict)) {
+    const auto& items = v.dict().items;
+    return std::all_of(items.begin(), items.end(), [&](const auto& pair) {
+      return has_literal(heap, pair.first) && has_literal(heap, pair.second);
+    });
+  }
+  return v.is(Kind::kNone) || v.is_number() || v.is(Kind::kString);
+}
+
+}  // namespace
 
 Val Evaluator::look_up(int symbol) {
+  const std::string& name_of = program_.symbols.names[static_cast<std::size_t>(symbol)];
+  const auto missing = [&] {
+    return undefined(std::string(1, '\'').append(name_of).append("' is undefined"));
+  };
   std::size_t steps = 0;
   for (const Scope* s = scope_.get(); s != nullptr; s = s->parent.get()) {
     for (const auto& [name, v] : s->variables) {
-      if (name == symbol) return v;
+      if (name != symbol) continue;
+      if (v.is(Kind::kUndefined) && !v.object) return missing();
+      return v;
     }
     steps += s->variables.size() / 8;
   }
   heap.step(steps);
-  const std::string& name = program_.symbols.names[static_cast<std::size_t>(symbol)];
-  Val function = builtin_function(name);
-  if (!function.is(Kind::kNone)) return function;
-  return undefined(std::string(1, '\'').append(name).append("' is undefined"));
+  Val function = builtin_function(name_of);
+  return function.is(Kind::kNone) ? missing() : function;
+}
+
+// Jinja takes an expression of constants apart before the render, by other rules for slices, and
+// keeps the result where it has a literal or is printed. What raises is left for the render.
+std::optional<Val> Evaluator::folded(const Expr& e, bool printed) {
+  if (!e.constant || !e.sliced || folding_) return std::nullopt;
+  std::optional<Val> v;
+  folding_ = true;
+  try {
+    v = evaluate(e);
+  } catch (const Raise&) {
+  }
+  folding_ = false;
+  if (v && !printed && !has_literal(heap, *v)) v.reset();
+  return v;
 }
 
 Val Evaluator::evaluate(const Expr& e) {
   Depth depth(*this);
+  if (auto constant = folded(e, false)) return *constant;
   line_ = e.line;
   const auto child = [&](std::size_t i) { return evaluate(*e.children[i]); };
   switch (e.kind) {
@@ -30,6 +72,7 @@ Val Evaluator::evaluate(const Expr& e) {
       return v;
     }
     case ExprKind::kName:
+      if (folding_) raise("TemplateRuntimeError", "a name is not constant");
       return look_up(e.symbol);
     case ExprKind::kList:
       return list(heap, evaluate_all(e.children, 0));
@@ -88,6 +131,7 @@ Val Evaluator::evaluate(const Expr& e) {
     case ExprKind::kConditional:
       if (truth(child(0))) return child(1);
       if (e.children[2]) return child(2);
+      if (folding_) raise("TemplateRuntimeError", "a condition without else is not folded");
       return undefined(
           "the inline if-expression evaluated to false and no else section was defined");
     case ExprKind::kSpread:
@@ -136,6 +180,7 @@ Val Evaluator::evaluate_dict(const Expr& e) {
   DictObject::Items items;
   for (std::size_t i = 0; i + 1 < e.children.size(); i += 2) {
     Val key = evaluate(*e.children[i]);
+    require_hashable(heap, key);
     Val value = evaluate(*e.children[i + 1]);
     bool known = false;
     for (auto& [k, v] : items) {
@@ -158,7 +203,13 @@ Val Evaluator::evaluate_slice(const Expr& e) {
     given[i] = &bounds[i];
   }
   line_ = e.line;
-  return slice(heap, object, given[0], given[1], given[2]);
+  if (!folding_) return slice(heap, object, given[0], given[1], given[2]);
+  try {
+    return slice(heap, object, given[0], given[1], given[2]);
+  } catch (const Raise& error) {
+    if (error.kind != "TypeError") throw;
+    return undefined(cat("'", type_name(object), "' object cannot be sliced"));
+  }
 }
 
 Args Evaluator::evaluate_arguments(const Expr& e) {
@@ -187,6 +238,7 @@ Args Evaluator::evaluate_arguments(const Expr& e) {
 }
 
 Val Evaluator::evaluate_call(const Expr& e) {
+  if (folding_) raise("TemplateRuntimeError", "a call is not constant");
   const Val callee = evaluate(*e.children[0]);
   Args args = evaluate_arguments(e);
   line_ = e.line;

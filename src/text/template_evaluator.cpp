@@ -44,7 +44,7 @@ void Evaluator::run(const io::Value& context) {
     const auto symbol = program_.symbols.ids.find(name);
     if (symbol != program_.symbols.ids.end()) outermost->set(symbol->second, std::move(value));
   }
-  scope_ = scope_within(std::move(outermost));
+  scope_ = scope_within(std::move(outermost), program_.unset);
   run_body(program_.body);
 }
 
@@ -70,7 +70,11 @@ Evaluator::Flow Evaluator::run_statement(const Stmt& s) {
       write(s.value);
       break;
     case StmtKind::kOutput:
-      write(evaluate(*s.expr));
+      if (const auto constant = folded(*s.expr, true)) {
+        write(*constant);
+      } else {
+        write(evaluate(*s.expr));
+      }
       break;
     case StmtKind::kIf:
       return run_if(s);
@@ -82,7 +86,7 @@ Evaluator::Flow Evaluator::run_statement(const Stmt& s) {
       break;
     case StmtKind::kSetBlock:
     case StmtKind::kFilter: {
-      Val text = capture(s.body);
+      Val text = capture(s);
       const Expr* filter = s.kind == StmtKind::kFilter ? s.expr.get() : s.filter.get();
       if (filter != nullptr) {
         const Val* outer = std::exchange(block_text_, &text);
@@ -104,7 +108,7 @@ Evaluator::Flow Evaluator::run_statement(const Stmt& s) {
       run_call_block(s);
       break;
     case StmtKind::kWith: {
-      auto inner = scope_within(scope_);
+      auto inner = scope_within(scope_, s.unset);
       for (const auto& [target, expr] : s.assignments) {
         Val v = evaluate(*expr);
         Inside inside(*this, inner);
@@ -164,8 +168,9 @@ void Evaluator::run_for(const Stmt& s, const Val& iterable, int depth) {
     const Val& item = loop->items->items[loop->index];
     if (scope && scope.use_count() == 1 && !scope->remembered) {
       scope->variables.clear();
+      for (const int symbol : s.unset) scope->set(symbol, Val());
     } else {
-      scope = scope_within(scope_);
+      scope = scope_within(scope_, s.unset);
     }
     if (is_message(item)) current_message_ = item.source.message;
     Inside inside(*this, scope);
@@ -179,7 +184,7 @@ void Evaluator::run_for(const Stmt& s, const Val& iterable, int depth) {
   loop->scope = nullptr;
   loop->changed.clear();
   if (empty && !s.otherwise.empty()) {
-    Inside inside(*this, scope_within(scope_));
+    Inside inside(*this, scope_within(scope_, s.unset_otherwise));
     run_body(s.otherwise);
   }
 }
@@ -191,7 +196,7 @@ void Evaluator::run_generation(const Stmt& s) {
   }
   const std::size_t begin = out_->size();
   {
-    Inside inside(*this, scope_within(scope_));
+    Inside inside(*this, scope_within(scope_, s.unset));
     run_body(s.body);
   }
   generation_.emplace_back(begin, out_->size());
@@ -232,12 +237,12 @@ void Evaluator::assign(const Target& target, Val v) {
   }
 }
 
-Val Evaluator::capture(const Body& body) {
+Val Evaluator::capture(const Stmt& s) {
   TextBuilder text(heap);
   TextBuilder* outer = std::exchange(out_, &text);
   {
-    Inside inside(*this, scope_within(scope_));
-    run_body(body);
+    Inside inside(*this, scope_within(scope_, s.unset));
+    run_body(s.body);
   }
   out_ = outer;
   return text.take();
@@ -259,50 +264,50 @@ Val Evaluator::make_macro(const Stmt& s) {
 
 Val Evaluator::call_macro(const MacroObject& macro, Args& args) {
   const Stmt& s = *macro.statement;
-  auto scope = scope_within(macro.scope);
+  auto scope = scope_within(macro.scope, s.unset);
   const auto take = [&](const std::string& name) {
+    std::optional<Val> v;
     const auto at = std::find_if(args.named.begin(), args.named.end(),
                                  [&](const auto& a) { return a.first == name; });
-    Val v = undefined(cat("parameter '", name, "' was not provided"));
-    const bool found = at != args.named.end();
-    if (found) {
+    if (at != args.named.end()) {
       v = std::move(at->second);
       args.named.erase(at);
     }
-    return std::pair(found, std::move(v));
+    return v;
   };
   const std::size_t given = args.positional.size();
-  {
-    Inside inside(*this, scope);
-    for (std::size_t i = 0; i < s.parameters.size(); ++i) {
-      const Parameter& p = s.parameters[i];
-      auto [named, v] = take(p.name);
-      if (i < given) {
-        if (named) {
-          raise("TypeError", cat("macro '", s.name, "' got two values for '", p.name, "'"));
-        }
-        v = args.positional[i];
-      } else if (!named && p.otherwise) {
-        v = evaluate(*p.otherwise);
-      }
-      scope->set(p.symbol, std::move(v));
+  std::vector<const Parameter*> left;  // their defaults see what was given for later ones
+  for (std::size_t i = 0; i < s.parameters.size(); ++i) {
+    const Parameter& p = s.parameters[i];
+    auto v = take(p.name);
+    if (i < given) {
+      if (v) raise("TypeError", cat("macro '", s.name, "' got two values for '", p.name, "'"));
+      v = args.positional[i];
     }
+    if (!v) left.push_back(&p);
+    scope->set(p.symbol, std::move(v).value_or(Val()));
   }
-  auto [has_caller, caller] = take("caller");
-  scope->set(program_.symbols.caller,
-             has_caller ? std::move(caller) : undefined("No caller defined"));
+  for (const Parameter* p : left) {
+    Inside inside(*this, scope);
+    scope->set(p->symbol, p->otherwise
+                              ? evaluate(*p->otherwise)
+                              : undefined(cat("parameter '", p->name, "' was not provided")));
+  }
+  if (s.uses_caller) {
+    scope->set(program_.symbols.caller, take("caller").value_or(undefined("No caller defined")));
+  }
   std::vector<Val> more;
   if (given > s.parameters.size()) {
     more.assign(args.positional.begin() + static_cast<std::ptrdiff_t>(s.parameters.size()),
                 args.positional.end());
   }
-  if (program_.mentioned.count("varargs") > 0) {
+  if (s.uses_varargs) {
     scope->set(program_.symbols.varargs, list(heap, std::move(more), Kind::kTuple));
   } else if (!more.empty()) {
     raise("TypeError",
           cat("macro '", s.name, "' takes not more than ", s.parameters.size(), " argument(s)"));
   }
-  if (program_.mentioned.count("kwargs") > 0) {
+  if (s.uses_kwargs) {
     DictObject::Items items;
     for (auto& [name, v] : args.named) {
       items.emplace_back(plain_string(&heap, name), std::move(v));

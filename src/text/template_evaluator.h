@@ -1,6 +1,7 @@
 #pragma once
 // The tree-walking evaluator of one render.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +11,8 @@
 
 namespace glmtune::text::jinja {
 
-// Variables of one block; those around it are found through `parent`.
+// Variables of one block; those around it are found through `parent`. A Val() is a name that has no
+// value yet.
 struct Scope : Cyclic {
   Scope(Heap* heap, std::shared_ptr<Scope> p) : Cyclic(heap, sizeof(Scope)), parent(std::move(p)) {}
   void drop_contents() override {
@@ -52,13 +54,14 @@ class Evaluator final : public Runtime {
   void run_generation(const Stmt& s);
   void run_call_block(const Stmt& s);
   void assign(const Target& target, Val v);
-  Val capture(const Body& body);  // the text it writes, in a scope of its own
+  Val capture(const Stmt& s);  // the text its body writes, in a scope of its own
   Val make_macro(const Stmt& s);
   Val call_macro(const MacroObject& macro, Args& args);
   void write(const Val& v);
 
   // template_evaluate.cpp: expressions
   Val evaluate(const Expr& e);
+  std::optional<Val> folded(const Expr& e, bool printed);
   Val evaluate_compare(const Expr& e);
   Val evaluate_call(const Expr& e);
   Val evaluate_filter(const Expr& e);
@@ -85,8 +88,11 @@ class Evaluator final : public Runtime {
     Evaluator& evaluator;
     std::shared_ptr<Scope> outer;
   };
-  std::shared_ptr<Scope> scope_within(std::shared_ptr<Scope> parent) {
-    return std::make_shared<Scope>(&heap, std::move(parent));
+  std::shared_ptr<Scope> scope_within(std::shared_ptr<Scope> parent,
+                                      const std::vector<int>& unset = {}) {
+    auto scope = std::make_shared<Scope>(&heap, std::move(parent));
+    for (const int symbol : unset) scope->set(symbol, Val());
+    return scope;
   }
 
   const Program& program_;
@@ -95,6 +101,7 @@ class Evaluator final : public Runtime {
   std::shared_ptr<Scope> scope_;
   std::vector<std::pair<std::size_t, std::size_t>> generation_;
   const Val* block_text_ = nullptr;  // what a filter block's filters apply to
+  bool folding_ = false;
   int depth_ = 0;
   int line_ = 1;
   std::int32_t current_message_ = -1;

@@ -121,7 +121,9 @@ Val format_percent(Heap& heap, const Val& format, const Val& args) {
     }
     append_converted(heap, out, c, value != nullptr ? *value : argument());
   }
-  if (!named && !args.is(Kind::kDict) && next < (several ? args.list().items.size() : 1)) {
+  // Python takes a list for a mapping here, which need not be used up.
+  const bool mapping = args.is(Kind::kDict) || args.is(Kind::kList);
+  if (!named && !mapping && next < (several ? args.list().items.size() : 1)) {
     raise("TypeError", "not all arguments converted during string formatting");
   }
   return out.take();

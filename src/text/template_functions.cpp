@@ -45,7 +45,7 @@ Val range(Heap& heap, const Args& args) {
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   heap.step(out.size() / 8);
-  return list(heap, std::move(out));
+  return range(heap, std::move(out), start, stop, step);
 }
 
 DictObject::Items merged(Heap& heap, const Args& args) {

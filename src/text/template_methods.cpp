@@ -47,6 +47,7 @@ Val dict_method(Heap& heap, const Val& self, const std::string& name, const Args
   }
   if (name == "get") {
     Parameters p(args, "get", {"key", "default"});
+    require_hashable(heap, p.required(0));
     for (const auto& [key, value] : items) {
       if (equals(heap, key, p.required(0))) return value;
     }

@@ -215,7 +215,12 @@ Val slice(Heap& heap, const Val& object, const Val* start, const Val* stop, cons
   if (!is_string && !object.is(Kind::kList) && !object.is(Kind::kTuple)) {
     raise("TypeError", cat("'", type_name(object), "' object cannot be sliced"));
   }
-  const auto given = [](const Val* v) { return v != nullptr && !v->is(Kind::kNone); };
+  const auto given = [](const Val* v) {
+    if (v != nullptr && v->is(Kind::kUndefined)) {
+      raise("TypeError", "slice indices must be integers or None");
+    }
+    return v != nullptr && !v->is(Kind::kNone);
+  };
   const std::int64_t step = given(step_value) ? as_int(*step_value, "slice step") : 1;
   if (step == 0) raise("ValueError", "slice step cannot be zero");
   const auto n = static_cast<std::int64_t>(length(object));
@@ -244,6 +249,11 @@ Val slice(Heap& heap, const Val& object, const Val* start, const Val* stop, cons
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   if (is_string) return join(heap, plain_string(&heap, ""), out);
+  if (object.is_range()) {
+    const auto& r = static_cast<const RangeObject&>(object.list());
+    return range(heap, std::move(out), r.begin + first * r.step, r.begin + last * r.step,
+                 r.step * step);
+  }
   Val v = list(heap, std::move(out), object.kind);
   v.source = object.source;
   return v;
@@ -266,7 +276,7 @@ Val binary(Heap& heap, char op, const Val& a, const Val& b) {
     return int_arithmetic(op, as_int(a, name), as_int(b, name));
   }
   const auto repeats = [](const Val& v) {
-    return v.is(Kind::kString) || v.is(Kind::kList) || v.is(Kind::kTuple);
+    return v.is(Kind::kString) || (v.is(Kind::kList) && !v.is_range()) || v.is(Kind::kTuple);
   };
   if (op == '%' && a.is(Kind::kString) && !b.is(Kind::kUndefined)) {
     return format_percent(heap, a, b);
@@ -278,7 +288,7 @@ Val binary(Heap& heap, char op, const Val& a, const Val& b) {
     return repeated(heap, b, as_int(a, name));
   }
   if (op == '+' && a.kind == b.kind && a.is(Kind::kString)) return concat(heap, a, b);
-  if (op == '+' && a.kind == b.kind && repeats(a)) {
+  if (op == '+' && a.kind == b.kind && repeats(a) && repeats(b)) {
     std::vector<Val> out = a.list().items;
     heap.step(out.size() + b.list().items.size());
     out.insert(out.end(), b.list().items.begin(), b.list().items.end());

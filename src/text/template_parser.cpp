@@ -27,6 +27,7 @@ Program Parser::run() {
   s.varargs = s.id("varargs");
   s.kwargs = s.id("kwargs");
   program_.body = parse_body({});
+  analyze_scopes(program_);
   return std::move(program_);
 }
 

@@ -32,7 +32,7 @@ std::string_view type_name(const Val& v) {
     case Kind::kString:
       return "str";
     case Kind::kList:
-      return "list";
+      return v.is_range() ? v.list().name : "list";
     case Kind::kTuple:
       return "tuple";
     case Kind::kView:
@@ -101,7 +101,7 @@ bool equals(Heap& heap, const Val& a, const Val& b, int depth) {
     if (a.is(Kind::kFloat) || b.is(Kind::kFloat)) return as_double(a) == as_double(b);
     return as_int(a, "") == as_int(b, "");
   }
-  if (a.kind != b.kind) return false;
+  if (a.kind != b.kind || a.is_range() != b.is_range()) return false;
   switch (a.kind) {
     case Kind::kUndefined:
     case Kind::kNone:
@@ -149,7 +149,8 @@ int compare(Heap& heap, const Val& a, const Val& b, std::string_view op, int dep
   if (a.kind == b.kind && a.is(Kind::kString)) {
     return a.string().text.compare(b.string().text);
   }
-  if (a.kind == b.kind && (a.is(Kind::kList) || a.is(Kind::kTuple))) {
+  if (a.kind == b.kind && !a.is_range() && !b.is_range() &&
+      (a.is(Kind::kList) || a.is(Kind::kTuple))) {
     const auto& x = a.list().items;
     const auto& y = b.list().items;
     for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
@@ -159,6 +160,15 @@ int compare(Heap& heap, const Val& a, const Val& b, std::string_view op, int dep
   }
   raise("TypeError", cat("'", op, "' not supported between instances of '", type_name(a), "' and '",
                          type_name(b), "'"));
+}
+
+void require_hashable(Heap& heap, const Val& v) {
+  heap.step();
+  if ((v.is(Kind::kList) && !v.is_range()) || v.is(Kind::kDict)) {
+    raise("TypeError", cat("unhashable type: '", type_name(v), "'"));
+  }
+  if (!v.is(Kind::kTuple)) return;
+  for (const Val& item : v.list().items) require_hashable(heap, item);
 }
 
 bool contains(Heap& heap, const Val& item, const Val& container) {
@@ -172,6 +182,7 @@ bool contains(Heap& heap, const Val& item, const Val& container) {
     return container.string().text.find(item.string().text) != std::string::npos;
   }
   if (container.is(Kind::kDict)) {
+    require_hashable(heap, item);
     heap.step(container.dict().items.size() / 8);
     const auto& items = container.dict().items;
     return std::any_of(items.begin(), items.end(),

@@ -128,6 +128,7 @@ Val unique(Runtime& rt, const Val& v, const Args& args) {
   const auto all = elements(rt.heap, v);
   for (const Val& x : all->items) {
     Val key = key_of(rt, x, p.given(1), !p.flag(0, false));
+    require_hashable(rt.heap, key);
     const bool seen = std::any_of(keys.begin(), keys.end(),
                                   [&](const Val& k) { return equals(rt.heap, k, key); });
     if (seen) continue;

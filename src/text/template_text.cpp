@@ -81,14 +81,16 @@ class JsonDumper {
         return;
       case Kind::kList:
       case Kind::kTuple:
+        if (v.is_range()) break;
         array(v, depth);
         return;
       case Kind::kDict:
         object(v, depth);
         return;
       default:
-        raise("TypeError", cat("Object of type ", type_name(v), " is not JSON serializable"));
+        break;
     }
+    raise("TypeError", cat("Object of type ", type_name(v), " is not JSON serializable"));
   }
 
  private:
@@ -194,6 +196,10 @@ std::string repr(Heap& heap, const Val& v, int depth) {
     case Kind::kString:
       return string_repr(v.string().text);
     case Kind::kList:
+      if (v.is_range()) {
+        const auto& r = static_cast<const RangeObject&>(v.list());
+        return cat("range(", r.begin, ", ", r.end, r.step == 1 ? "" : cat(", ", r.step), ")");
+      }
       return joined("[", "]");
     case Kind::kTuple:
       return joined("(", ")");

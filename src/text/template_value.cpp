@@ -172,6 +172,14 @@ Val plain_string(Heap* heap, std::string text, Source source) {
   return v;
 }
 
+Val range(Heap& heap, std::vector<Val> items, std::int64_t begin, std::int64_t end,
+          std::int64_t step) {
+  Val v;
+  v.kind = Kind::kList;
+  v.object = std::make_shared<RangeObject>(&heap, std::move(items), begin, end, step);
+  return v;
+}
+
 Val list(Heap& heap, std::vector<Val> items, Kind kind, std::string_view name) {
   Val v;
   v.kind = kind;

@@ -127,6 +127,7 @@ struct Val {
 
   bool is(Kind k) const { return kind == k; }
   bool is_sequence() const { return kind >= Kind::kList && kind <= Kind::kIterator; }
+  bool is_range() const;  // a list that Python takes for none of its lists
   bool is_number() const { return kind >= Kind::kBool && kind <= Kind::kFloat; }
   const StringObject& string() const;
   const ListObject& list() const;
@@ -150,7 +151,14 @@ struct ListObject : Object {
   std::vector<Val> items;
   int depth;                   // nesting
   bool used = false;           // of an iterator
-  std::string_view name = {};  // of a view or an iterator, as Python would print it
+  std::string_view name = {};  // of a view, an iterator or a range, as Python would print it
+};
+struct RangeObject : ListObject {
+  RangeObject(Heap* heap, std::vector<Val> v, std::int64_t b, std::int64_t e, std::int64_t s)
+      : ListObject(heap, std::move(v)), begin(b), end(e), step(s) {
+    name = "range";
+  }
+  std::int64_t begin, end, step;
 };
 struct DictObject : Object {
   using Items = std::vector<std::pair<Val, Val>>;
@@ -177,6 +185,9 @@ inline const StringObject& Val::string() const {
 inline const ListObject& Val::list() const {
   return static_cast<ListObject&>(*object);
 }
+inline bool Val::is_range() const {
+  return is(Kind::kList) && !list().name.empty();
+}
 inline const DictObject& Val::dict() const {
   return static_cast<DictObject&>(*object);
 }
@@ -189,6 +200,8 @@ Val number(double d);
 Val undefined(std::string what);  // `what` is the message of the UndefinedError its use raises
 Val plain_string(Heap* heap, std::string text, Source source = {});
 Val list(Heap& heap, std::vector<Val> items, Kind kind = Kind::kList, std::string_view name = {});
+Val range(Heap& heap, std::vector<Val> items, std::int64_t begin, std::int64_t end,
+          std::int64_t step);
 Val dict(Heap& heap, DictObject::Items items);
 Val method(Val self, std::string name);
 // The context of a render: messages, tools and documents become kData, the rest kSetting.
@@ -201,6 +214,7 @@ bool equals(Heap& heap, const Val& a, const Val& b, int depth = 0);
 int compare(Heap& heap, const Val& a, const Val& b, std::string_view op,
             int depth = 0);  // <0, 0, >0
 bool contains(Heap& heap, const Val& item, const Val& container);
+void require_hashable(Heap& heap, const Val& v);  // TypeError for what no dict or set takes
 std::size_t length(const Val& v);
 double as_double(const Val& v);  // of bool, int, float
 std::int64_t as_int(const Val& v, std::string_view what);
