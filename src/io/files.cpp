@@ -249,12 +249,12 @@ std::uint64_t free_bytes(const std::string& path) {
 }
 
 std::string human_bytes(std::uint64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"kB", "MB", "GB", "TB", "PB"};
-  if (bytes < 1000) return cat(bytes, " bytes");
-  double value = static_cast<double>(bytes) / 1000;
+  constexpr std::array<const char*, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return cat(bytes, " bytes");
+  double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < kUnits.size()) {
-    value /= 1000;
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
     ++unit;
   }
   std::array<char, 32> text{};

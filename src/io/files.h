@@ -77,7 +77,7 @@ bool replace_symlink(const std::string& link, const std::string& target);
 // the largest number where the file system does not say.
 std::uint64_t free_bytes(const std::string& path);
 
-// "1.5 GB", for messages.
+// "1.5 GiB", for messages.
 std::string human_bytes(std::uint64_t bytes);
 
 }  // namespace glmtune::io

@@ -153,6 +153,7 @@ std::vector<std::string> missing_files(const fs::path& snapshot, RepoKind kind) 
     return missing;
   }
   if (!fs::exists(snapshot / "config.json")) missing.emplace_back("config.json");
+  if (kind == RepoKind::kConfig) return missing;
   const fs::path index = snapshot / "model.safetensors.index.json";
   if (!fs::exists(index)) {
     if (!fs::exists(snapshot / "model.safetensors")) {
@@ -260,7 +261,8 @@ std::optional<std::string> cached_commit(const std::string& id, RepoKind kind,
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision) {
   if (fs::exists(path_or_id)) {
-    if (kind == RepoKind::kModel && !fs::exists(fs::path(path_or_id) / "config.json")) {
+    const bool needs_config = kind == RepoKind::kModel || kind == RepoKind::kConfig;
+    if (needs_config && !fs::exists(fs::path(path_or_id) / "config.json")) {
       fail(cat(path_or_id, ": holds no config.json; expected a Hugging Face checkpoint folder",
                exported_folder_hint(path_or_id)));
     }

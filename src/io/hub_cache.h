@@ -26,8 +26,9 @@ struct HubCache {
 // the file HF_TOKEN_PATH or $HF_HOME/token, as `hf auth login` leaves it.
 HubCache hub_cache(const Environment& environment);
 
-// kTokenizer: a model's repository of which the weights are not needed.
-enum class RepoKind : std::uint8_t { kModel, kTokenizer, kDataset };
+// kTokenizer: a model's repository of which the weights are not needed; kConfig: one of which only
+// config.json is.
+enum class RepoKind : std::uint8_t { kModel, kTokenizer, kConfig, kDataset };
 
 struct ResolvedRepo {
   std::string folder;
@@ -51,10 +52,11 @@ std::optional<std::string> cached_commit(const std::string& id, RepoKind kind,
 
 // A folder that exists is used as it is; otherwise the snapshot of `revision` (branch, tag or
 // commit) of a hub id. A model's snapshot must hold config.json and its weights, every shard of the
-// index; a tokenizer's tokenizer.json; a data set's some file of rows and no link into nowhere. The
-// error names the folder that was searched and what is missing. What a data set only seems to lack,
-// of files that are numbered (train-00000-of-00006.parquet) or because of a download that was
-// broken off, is `suspected`, and nothing of one that was compared with the hub (hub_selection.h).
+// index; a tokenizer's tokenizer.json; a config's config.json; a data set's some file of rows and
+// no link into nowhere. The error names the folder that was searched and what is missing. What a
+// data set only seems to lack, of files that are numbered (train-00000-of-00006.parquet) or because
+// of a download that was broken off, is `suspected`, and nothing of one that was compared with the
+// hub (hub_selection.h).
 ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const HubCache& cache,
                           const std::string& revision = "main");
 

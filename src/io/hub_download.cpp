@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 // speaks for that.
 std::string doubt(const ResolvedRepo& local, RepoKind kind) {
   if (kind == RepoKind::kDataset) return "files of rows";
+  if (kind == RepoKind::kConfig) return "";
   for (const char* name : {"chat_template.jinja", "generation_config.json"}) {
     if (!fs::exists(fs::path(local.folder) / name)) return name;
   }
@@ -53,7 +54,7 @@ bool is_part(const std::vector<HubFile>& missing, RepoKind kind) {
 // A snapshot of the cache, made whole where the hub can be asked what belongs to it.
 ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub,
                        const FetchOptions& options, const ResolvedRepo& local) {
-  if (WholeSnapshot(hub, kind, id, local).is_noted()) return local;
+  if (kind == RepoKind::kConfig || WholeSnapshot(hub, kind, id, local).is_noted()) return local;
   const auto notice = [&](const std::string& text) {
     if (options.notice) options.notice(cat(id, ": ", text));
   };

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kCard = "README.md";
+constexpr const char* kConfigFile = "config.json";
 
 bool is_of_tokenizer(const std::string& path) {
   constexpr std::array<std::string_view, 12> kNames{"config.json",
@@ -59,6 +60,7 @@ std::vector<HubFile> row_files(const std::vector<HubFile>& files, const std::str
 
 const char* name_of(RepoKind kind) {
   if (kind == RepoKind::kDataset) return "data";
+  if (kind == RepoKind::kConfig) return "config";
   return kind == RepoKind::kModel ? "model" : "tokenizer";
 }
 
@@ -73,6 +75,8 @@ std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, Rep
   if (kind == RepoKind::kDataset) {
     out = row_files(files, snapshot);
     if (!out.empty()) add_if([](const HubFile& f) { return f.path == kCard; });
+  } else if (kind == RepoKind::kConfig) {
+    add_if([](const HubFile& f) { return f.path == kConfigFile; });
   } else {
     add_if([&](const HubFile& f) {
       return is_of_tokenizer(f.path) || (f.path == kIndex && kind == RepoKind::kModel);

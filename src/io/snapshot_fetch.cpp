@@ -49,6 +49,7 @@ ResolvedRepo SnapshotFetch::run(const std::string& revision) {
   if (files.empty() && kind_ == RepoKind::kDataset) {
     lacks("has no file of rows (.parquet, .jsonl or .json)");
   }
+  if (files.empty() && kind_ == RepoKind::kConfig) lacks("has no config.json");
   fetch_all(files);
   if (kind_ == RepoKind::kModel) {
     const std::vector<HubFile> shards = weights(found.files);

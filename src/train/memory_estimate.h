@@ -49,7 +49,7 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
                                const RunRows& rows, const RankShares& shares, Device target);
 
 // Which keys of the recipe would lower what one rank needs, each with the total it leads to and
-// whether `available` bytes hold it: "optimizer.master_weights: bf16_stochastic (139.7 GB, fits)".
+// whether `available` bytes hold it: "optimizer.master_weights: bf16_stochastic (130.1 GiB, fits)".
 // rows_of: the rows with micro-batches of so many packs.
 std::string memory_advice(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                           const std::function<RunRows(std::int64_t)>& rows_of, Device target,

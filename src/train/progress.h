@@ -16,7 +16,7 @@ std::string duration_text(std::optional<double> seconds);
 std::string progress_text(const std::string& what, std::int64_t done, std::int64_t total,
                           const std::string& figures, std::optional<double> eta, int width);
 
-// "Loading weights: 1.2 GB of 4.0 GB, 30%, ETA 0:05".
+// "Loading weights: 1.2 GiB of 4.0 GiB, 30%, ETA 0:05".
 std::string plain_progress_text(const std::string& what, std::uint64_t done, std::uint64_t total,
                                 std::optional<double> eta);
 

@@ -77,6 +77,16 @@ TEST(HubCache, ResolvesARevisionToItsSnapshot) {
   EXPECT_EQ(resolve_repo(snapshot, RepoKind::kModel, c.cache).commit, "");
 }
 
+TEST(HubCache, AConfigNeedsNoWeights) {
+  const Cache c;
+  EXPECT_THROW((void)resolve_repo("zai-org/GLM-5.2", RepoKind::kConfig, c.cache), Error);
+  c.add("config.json", "{}");
+  const std::string snapshot = (c.repo / "snapshots" / kCommit).string();
+  EXPECT_EQ(resolve_repo("zai-org/GLM-5.2", RepoKind::kConfig, c.cache).folder, snapshot);
+  EXPECT_EQ(resolve_repo(snapshot, RepoKind::kConfig, c.cache).folder, snapshot);
+  EXPECT_THROW((void)resolve_repo(c.folder.path(), RepoKind::kConfig, c.cache), Error);
+}
+
 TEST(HubCache, WhatIsMissingIsNamed) {
   const Cache c;
   c.add("config.json", "{}");

@@ -66,6 +66,23 @@ TEST(HubDownload, ATokenizerComesWithoutTheWeights) {
   expect_model(hub, hub.message(hub.cache()));
 }
 
+TEST(HubDownload, AConfigComesAloneAndIsNotAskedForAgain) {
+  FakeHub hub;
+  fill_with_a_model(hub);
+  const auto got = fetch_repo(hub.id, RepoKind::kConfig, hub.cache(), FakeHub::options());
+  EXPECT_EQ(read_file(got.folder + "/config.json"), "{}");
+  EXPECT_FALSE(fs::exists(got.folder + "/tokenizer.json"));
+  const std::size_t asked = hub.hub.requests().size();
+  EXPECT_EQ(hub.message(hub.cache(), RepoKind::kConfig), got.folder);
+  EXPECT_EQ(hub.hub.requests().size(), asked);
+  expect_model(hub, hub.message(hub.cache()));  // the rest is still fetched when it is wanted
+
+  FakeHub without;
+  without.files["README.md"] = {"no model"};
+  EXPECT_TRUE(
+      contains(without.message(without.cache(), RepoKind::kConfig), "has no config.json in it"));
+}
+
 TEST(HubDownload, FilesOfADataSetInFoldersAndOfTheFormatMostFilesHave) {
   FakeHub hub;
   hub.id = "allenai/tulu";

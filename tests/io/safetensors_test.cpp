@@ -187,8 +187,8 @@ TEST(Files, ErrorsNameThePath) {
   EXPECT_EQ(read_file(folder / "a"), read_file(folder / "b"));
   EXPECT_GT(free_bytes(path), 0U);
   EXPECT_EQ(human_bytes(999), "999 bytes");
-  EXPECT_EQ(human_bytes(1'507'728'316'928), "1.51 TB");
-  EXPECT_EQ(human_bytes(45'000'000'000), "45.0 GB");
+  EXPECT_EQ(human_bytes(1'507'728'316'928), "1.37 TiB");
+  EXPECT_EQ(human_bytes(45'000'000'000), "41.9 GiB");
 }
 
 TEST(Convert, EveryF16RoundTripsAndRoundingIsToEven) {

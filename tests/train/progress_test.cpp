@@ -33,22 +33,23 @@ TEST(Progress, FitsTheTerminal) {
 }
 
 TEST(ByteProgress, SaysAPlainLineEveryFewSecondsOnly) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
   ByteProgress progress("Loading weights", false);
   std::vector<std::string> lines;
   const ByteProgress::Clock::time_point start{};
   const auto at = [&](int seconds, std::uint64_t done) {
-    progress.update(done, 4'000'000'000, start + std::chrono::seconds(seconds),
+    progress.update(done, 4 * kGiB, start + std::chrono::seconds(seconds),
                     [&](const std::string& line) { lines.push_back(line); });
   };
   at(0, 0);
-  at(1, 400'000'000);
-  at(5, 1'000'000'000);
-  at(7, 1'500'000'000);
-  at(11, 2'000'000'000);
-  at(30, 4'000'000'000);  // done: the caller says so
+  at(1, kGiB / 10 * 4);
+  at(5, kGiB);
+  at(7, kGiB / 2 * 3);
+  at(11, 2 * kGiB);
+  at(30, 4 * kGiB);  // done: the caller says so
   EXPECT_EQ(lines,
-            (std::vector<std::string>{"Loading weights: 1.00 GB of 4.00 GB, 25%, ETA 0:15",
-                                      "Loading weights: 2.00 GB of 4.00 GB, 50%, ETA 0:11"}));
+            (std::vector<std::string>{"Loading weights: 1.00 GiB of 4.00 GiB, 25%, ETA 0:15",
+                                      "Loading weights: 2.00 GiB of 4.00 GiB, 50%, ETA 0:11"}));
 }
 
 TEST(Progress, KnowsTheTimeLeftAfterTheFirstStep) {

@@ -5,15 +5,15 @@
 namespace glmtune::train {
 namespace {
 
-constexpr std::uint64_t kGB = 1'000'000'000;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 TEST(DeviceMemory, IsWhatIsNoLongerFree) {
-  EXPECT_EQ(device_memory_line({.planned = 2 * kGB, .free = 9 * kGB}, 6 * kGB),
-            "GPU memory: 3.00 GB in use, 2.00 GB planned, 9.00 GB were free");
+  EXPECT_EQ(device_memory_line({.planned = 2 * kGiB, .free = 9 * kGiB}, 6 * kGiB),
+            "GPU memory: 3.00 GiB in use, 2.00 GiB planned, 9.00 GiB were free");
 }
 
 TEST(DeviceMemory, OfAnotherProgramsThatEndedIsNotTakenForOurs) {
-  const std::string line = device_memory_line({.planned = kGB, .free = 2 * kGB}, 3 * kGB);
+  const std::string line = device_memory_line({.planned = kGiB, .free = 2 * kGiB}, 3 * kGiB);
   EXPECT_TRUE(line.starts_with("GPU memory: 0 bytes in use")) << line;
 }
 
