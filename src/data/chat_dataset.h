@@ -28,6 +28,7 @@ class ChatSamples : public SampleMaker {
   std::int64_t size() const override { return rows_.size(); }
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
   std::string where(std::int64_t row) const override { return rows_.where(row); }
+  std::int64_t in_files(std::int64_t row) const override { return rows_.in_files(row); }
   void add_to(ContentHash& hash) const override;
   double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
   std::vector<Count> notes() const override { return notes_; }

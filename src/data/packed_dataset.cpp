@@ -64,6 +64,21 @@ struct Made {
   std::exception_ptr error;
 };
 
+// Of the errors, the one whose row comes first in the files; there is one.
+std::exception_ptr first_error(const std::vector<Made>& made,
+                               const std::function<std::int64_t(std::int64_t)>& place) {
+  std::exception_ptr error;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (!made[i].error) continue;
+    const std::int64_t at = place(static_cast<std::int64_t>(i));
+    if (error && at > first) continue;
+    error = made[i].error;
+    first = at;
+  }
+  return error;
+}
+
 // make(i, thread) for i in [0, n), each once.
 void in_parallel(std::int64_t n, std::int64_t threads,
                  const std::function<void(std::int64_t, std::int64_t)>& make) {
@@ -126,6 +141,7 @@ void PackedDataset::make_contents(const Progress& progress, std::int64_t vocab_s
   contents_.summary.notes = maker_->notes();
   contents_.summary.pack_size = packing_.packed_sequence_size;
   make_samples(progress, vocab_size);
+  for (auto& [place, problem] : problems_) contents_.summary.problems.push_back(std::move(problem));
   make_packs();
   check_dropped();
   contents_.summary.samples = static_cast<std::int64_t>(contents_.documents.size());
@@ -160,9 +176,12 @@ void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_si
         m.error = std::current_exception();
       }
     });
+    const auto place = [&](std::int64_t i) {
+      return maker_->in_files(order[static_cast<std::size_t>(first + i)]);
+    };
     for (std::int64_t i = 0; i < n; ++i) {
       Made& m = made[static_cast<std::size_t>(i)];
-      if (m.error) std::rethrow_exception(m.error);
+      if (m.error) std::rethrow_exception(first_error(made, place));
       if (!keep(std::move(m.sample), order[static_cast<std::size_t>(first + i)], vocab_size))
         return;
     }
@@ -194,9 +213,7 @@ bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_s
   if (!sample.dropped.empty()) {
     add_count(contents_.summary.dropped, sample.dropped);
     bad_rows_ += sample.invalid ? 1 : 0;
-    if (!sample.problem.empty() && contents_.summary.problems.size() < kProblemsShown) {
-      contents_.summary.problems.push_back(std::move(sample.problem));
-    }
+    if (!sample.problem.empty()) note_problem(row, std::move(sample.problem));
     return true;
   }
   if (vocab_size > 0) {
@@ -222,6 +239,14 @@ bool PackedDataset::keep(Sample&& sample, std::int64_t row, std::int64_t vocab_s
                                                   [](std::int32_t l) { return l != kNoLabel; });
   contents_.store.add(sample, row);
   return true;
+}
+
+void PackedDataset::note_problem(std::int64_t row, std::string problem) {
+  const std::int64_t place = maker_->in_files(row);
+  const auto after = std::upper_bound(problems_.begin(), problems_.end(), place,
+                                      [](auto at, const auto& p) { return at < p.first; });
+  problems_.emplace(after, place, std::move(problem));
+  if (problems_.size() > kProblemsShown) problems_.pop_back();
 }
 
 void PackedDataset::make_packs() {

@@ -44,6 +44,7 @@ class PackedDataset : public PackSource {
   void make_samples(const Progress& progress, std::int64_t vocab_size);
   // False when enough packs are full and no further sample is wanted.
   bool keep(Sample&& sample, std::int64_t row, std::int64_t vocab_size);
+  void note_problem(std::int64_t row, std::string problem);
   void make_packs();
   // Throws Error when too little is left.
   void check_dropped() const;
@@ -55,6 +56,7 @@ class PackedDataset : public PackSource {
   PackedContents contents_;
   std::int64_t max_tokens_ = 0, most_documents_ = 0;
   std::int64_t bad_rows_ = 0;
+  std::vector<std::pair<std::int64_t, std::string>> problems_;  // the first, as files have them
   std::int64_t fill_ = 0;        // tokens of the pack that next-fit has open
   std::int64_t full_packs_ = 0;  // packs that next-fit has closed
   std::string fingerprint_;

@@ -40,14 +40,26 @@ Pack read_pack(const io::Value& row, const std::string& where) {
   if (out.labels.size() != out.ids.size())
     fail(cat(where, ": ", out.labels.size(), " labels for ", out.ids.size(), " input_ids"));
   std::vector<std::int32_t> lengths{static_cast<std::int32_t>(out.ids.size())};
-  if (const io::Value* list = row.find("seq_lens"); list != nullptr && !list->is_null())
-    lengths = integers(*list, "seq_lens", where);
-  std::int64_t end = 0;
-  for (const std::int32_t length : lengths) {
+  const auto list = [&](const char* name) {
+    const io::Value* value = row.find(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  };
+  if (list("seq_lens") != nullptr) lengths = integers(*list("seq_lens"), "seq_lens", where);
+  std::vector<std::int32_t> padded = lengths;
+  if (list("seq_lens_padded") != nullptr)
+    padded = integers(*list("seq_lens_padded"), "seq_lens_padded", where);
+  if (padded.size() != lengths.size())
+    fail(cat(where, ": ", padded.size(), " seq_lens_padded for ", lengths.size(), " seq_lens"));
+  std::int64_t from = 0, end = 0;  // in the row, of the pack
+  for (std::size_t d = 0; d < lengths.size(); ++d) {
+    const std::int64_t length = lengths[d], room = padded[d];
+    if (length < 1 || room < length || from + room > static_cast<std::int64_t>(out.ids.size()))
+      fail(cat(where, ": seq_lens: a document of ", length, " tokens in ", room, " from token ",
+               from, " on does not fit the row's ", out.ids.size()));
+    for (std::vector<std::int32_t>* of : {&out.ids, &out.labels})
+      if (from != end) std::copy_n(of->begin() + from, length, of->begin() + end);
+    from += room;
     end += length;
-    if (length < 1 || end > static_cast<std::int64_t>(out.ids.size()))
-      fail(cat(where, ": seq_lens: documents of ", length, " tokens up to ", end,
-               " do not fit the row's ", out.ids.size()));
     out.bounds.push_back(static_cast<std::int32_t>(end));
   }
   out.ids.resize(static_cast<std::size_t>(end));

@@ -3,7 +3,8 @@
 //   input_ids  [T]
 //   labels     [T], already shifted within each document; -100: none
 //   seq_lens   lengths of the documents, optional: without it the row is one document
-// What lies behind the last document is padding and left out. Rows are parsed when they are needed,
+//   seq_lens_padded  the room each of them takes, optional: without it they stand end to end
+// What lies behind a document is padding and left out. Rows are parsed when they are needed,
 // and once at the start to be checked and counted.
 #include <cstdint>
 #include <string>

@@ -112,6 +112,7 @@ std::string preview(const PackSource& source, const text::Tokenizer* tokenizer,
                         ? cat(kShades[1][0], "trained on", kReset, " ", kShades[0][0],
                               "shown, not trained on", kReset, kStopLegend)
                         : cat(kOpen, "trained on", kClose, ", the rest is shown only", kStopLegend);
+  if (!options.order.empty()) out += cat("order: ", options.order, "\n");
   std::int64_t last = options.first + options.packs;
   if (source.size()) last = std::min(last, *source.size());
   for (std::int64_t p = options.first; p < last; ++p) {

@@ -17,6 +17,7 @@ struct PreviewOptions {
   std::int64_t first = 0;          // the first pack shown
   bool color = false;              // ANSI colours, neighbouring tokens in two shades
   bool tokens = false;             // a line a token instead of the running text
+  std::string order = {};          // said of the order of the packs; empty: nothing
   std::int64_t max_tokens = 4000;  // of one document; the rest is left out and counted
 };
 

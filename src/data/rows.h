@@ -73,6 +73,8 @@ class Rows {
   io::Value row(std::int64_t i) const;
   std::string where(std::int64_t i) const;  // "file:line"
   bool is_columnar(std::int64_t i) const;   // of a Parquet file
+  // Row i's position before the shuffle, over all files.
+  std::int64_t in_files(std::int64_t i) const { return selected_[static_cast<std::size_t>(i)]; }
   // Adds the selected rows' bytes to a hash.
   void add_to(ContentHash& hash) const;
 

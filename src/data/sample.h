@@ -40,6 +40,8 @@ class SampleMaker {
   // cache of its own.
   virtual Sample sample(std::int64_t row, text::EncodeCache& cache) const = 0;
   virtual std::string where(std::int64_t row) const = 0;
+  // A number that orders rows as they stand in their files.
+  virtual std::int64_t in_files(std::int64_t row) const { return row; }
   // Everything that the samples depend on.
   virtual void add_to(ContentHash& hash) const = 0;
   // Bad and unlabelled rows beyond this share of all stop the run.

@@ -60,7 +60,7 @@ constexpr KeyRow kRows[] = {
 {"packed_sequence.max_packs", kInt, "null", ">=1", kRuns, "At most so many packs."},
 {"packed_sequence.drop_long_samples", kBool, "true", "", kRuns, "A sample longer than the pack is left out and counted (true) or an error (false)."},
 {"packed_sequence.cache_dir", kString, "null", "", kRuns, "Folder that keeps the tokenised packs, by content: made once, then read by all ranks, runs and resumes; null: made anew. A key of glmtune."},
-{"packed_sequence.prepacked", kBool, "false", "", kRuns, "The rows of the data set (json, jsonl or parquet) are packs already: input_ids, labels (shifted, -100: none) and, for several documents, seq_lens. Padding behind the last document is left out."},
+{"packed_sequence.prepacked", kBool, "false", "", kRuns, "The rows of the data set (json, jsonl or parquet) are packs already: input_ids, labels (shifted, -100: none) and, for several documents, seq_lens, with seq_lens_padded where each is padded. Padding is left out."},
 {"packed_sequence.num_proc", kInt, "1", ">=1", kNoCounterpart, "Tokenising uses all cores."},
 {"packed_sequence.split_across_pack", kBool, "", "", kIgnored, "Documents are never split."},
 

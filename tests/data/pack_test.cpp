@@ -27,6 +27,24 @@ TEST(Pack, AppendedDocumentsKeepTheirOwnLabels) {
   EXPECT_EQ(p.label_tokens(), 3);
 }
 
+// recipes.md section 5, 7: the bounds of several packs are those of their documents' real lengths,
+// one after the other. AutoModel's second, padded array and the last document widened over the
+// pack's tail have no counterpart, as there is no padding: the longest of five documents of 112
+// tokens in a pack of 1024 has 112.
+TEST(Pack, BoundsOfAppendedPacksAreThoseOfTheRealDocuments) {
+  const auto of = [](const std::vector<std::size_t>& lengths) {
+    Pack pack;
+    for (const std::size_t n : lengths) pack.append(document(std::vector<std::int32_t>(n, 1)));
+    return pack;
+  };
+  Pack batch = of({3, 2});
+  batch.append(of({2, 3}));
+  EXPECT_EQ(batch.bounds, (std::vector<std::int32_t>{0, 3, 5, 7, 10}));
+  const Pack five = of({112, 112, 112, 112, 112});
+  EXPECT_EQ(five.bounds, (std::vector<std::int32_t>{0, 112, 224, 336, 448, 560}));
+  EXPECT_EQ(five.tokens(), 560);
+}
+
 TEST(Pack, IdsBeyondTheVocabularyAreNamed) {
   const Pack p = document({7, 1, 2});
   EXPECT_NO_THROW(check_pack(p, 8, "f:1"));

@@ -129,6 +129,21 @@ TEST(Packing, RandomLengthsAlwaysFitAndKeepTheirOrder) {
   }
 }
 
+// Whatever order the rows are read in, the file is mended from its top.
+TEST(Packing, OfSeveralBadRowsTheFirstOfTheFileIsNamed) {
+  auto samples = std::make_unique<Counting>(std::vector<std::int64_t>(200, 3));
+  samples->bad_from = 17;
+  samples->throws = true;
+  PackingSettings settings{.packed_sequence_size = 30, .max_packs = {}, .shuffle = true};
+  settings.threads = 2;
+  try {
+    PackedDataset(std::move(samples), settings, 0);
+    FAIL() << "a bad row was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()), "f:18: bad");
+  }
+}
+
 // recipes.md 7.10: packs are made in seeded sample order; threads change nothing.
 TEST(Packing, SeededOrderIsTheSameForAnyNumberOfThreads) {
   std::vector<std::int64_t> lengths;

@@ -59,6 +59,23 @@ TEST_F(Prepacked, RowsArePacksAndPaddingIsLeftOut) {
   EXPECT_EQ(source->where(1, 0), path_ + ":2");
 }
 
+// recipes.md section 5, 7: [[3, 2], [2, 3]] padded to [[4, 2], [3, 3]]. A document's own padding
+// is no part of a pack either.
+TEST_F(Prepacked, PaddingInsideAPackIsLeftOut) {
+  rows(
+      "{\"input_ids\": [1, 2, 3, 0, 4, 5], \"labels\": [2, 3, -100, -100, 5, -100], "
+      "\"seq_lens\": [3, 2], \"seq_lens_padded\": [4, 2]}\n"
+      "{\"input_ids\": [6, 7, 0, 8, 9, 10], \"labels\": [7, -100, -100, 9, 10, -100], "
+      "\"seq_lens\": [2, 3], \"seq_lens_padded\": [3, 3]}\n");
+  const auto source = open(6);
+  Pack batch = source->pack(0);
+  batch.append(source->pack(1));
+  EXPECT_EQ(batch.ids, (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(batch.bounds, (std::vector<std::int32_t>{0, 3, 5, 7, 10}));
+  EXPECT_EQ(batch.labels,
+            (std::vector<std::int32_t>{2, 3, kNoLabel, 5, kNoLabel, 7, kNoLabel, 9, 10, kNoLabel}));
+}
+
 TEST_F(Prepacked, ARowThatIsNoPackIsNamed) {
   const auto names = [&](const std::string& text, const std::string& part, std::int64_t size = 0) {
     const std::string found = error(text + "\n", size);
@@ -71,6 +88,12 @@ TEST_F(Prepacked, ARowThatIsNoPackIsNamed) {
   names(R"({"input_ids": [1, "a"], "labels": [2, -100]})", "input_ids[1]: expected an integer");
   names(R"({"input_ids": [1, 2], "labels": [2, -100], "seq_lens": [3]})", "seq_lens");
   names(R"({"input_ids": [1, 2], "labels": [2, -100], "seq_lens": [0, 2]})", "seq_lens");
+  names(R"({"input_ids": [1, 2], "labels": [2, -100], "seq_lens": [2], "seq_lens_padded": [1]})",
+        "a document of 2 tokens in 1");
+  names(R"({"input_ids": [1, 2], "labels": [2, -100], "seq_lens": [1], "seq_lens_padded": [3]})",
+        "does not fit the row's 2");
+  names(R"({"input_ids": [1, 2], "labels": [2, -100], "seq_lens": [2], "seq_lens_padded": []})",
+        "0 seq_lens_padded for 1 seq_lens");
   names(R"({"input_ids": [1, 200], "labels": [2, -100]})", "200");
   names(R"({"input_ids": [1, 2, 3], "labels": [2, 3, -100]})", "packed_sequence_size 2", 2);
   names(R"({"input_ids": [1, 2], "labels": [-100, -100]})", "nothing to train on");

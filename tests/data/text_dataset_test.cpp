@@ -107,6 +107,19 @@ TEST_F(TextData, MappedColumnsBecomePromptAndAnswer) {
   EXPECT_NE(error(settings).find("needs answer"), std::string::npos);
 }
 
+// recipes.md 1.6, use_hf_chat_template: the model's template, trained on the answer alone.
+TEST_F(TextData, MappedColumnsBecomeAConversationOnRequest) {
+  rows("{\"instr\": \"Add\", \"in\": \"1 and 2\", \"out\": \"3\"}\n");
+  ColumnMappedSettings settings;
+  settings.paths = {path_};
+  settings.column_mapping = {{"context", "in"}, {"question", "instr"}, {"answer", "out"}};
+  settings.use_hf_chat_template = true;
+  EXPECT_TRUE(shown(settings).ends_with("Add<|assistant|><think>⟦</think>3⟧ then ⟦<|user|>⟧"))
+      << shown(settings);
+  settings.answer_only_loss_mask = false;
+  EXPECT_NE(error(settings).find("answer_only_loss_mask"), std::string::npos) << error(settings);
+}
+
 TEST_F(TextData, MockRowsAreAFunctionOfSeedAndNumber) {
   const MockSettings settings{.vocab_size = 50, .seq_len = 8, .num_samples = 3};
   const auto source = open(settings);
