@@ -89,4 +89,22 @@ RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
   return out;
 }
 
+std::uint64_t needed_bytes(const RankMemory& memory) {
+  const train::MemoryEstimate& e = *memory.estimate;
+  return memory.row_tokens == 0 ? e.weights + e.gradients + e.optimizer : e.total();
+}
+
+std::optional<std::int64_t> ranks_that_hold(const CheckReport& report, std::uint64_t available) {
+  if (!report.model) return std::nullopt;
+  const train::Recipe& recipe = report.file.recipe;
+  const auto plan = [&](std::optional<std::int64_t> world) {
+    return train::plan_recipe(recipe, &report.model->config, world, std::nullopt);
+  };
+  for (std::int64_t world = plan(std::nullopt).world_size; world <= kMostRanksTried; world *= 2) {
+    const RankMemory found = rank_memory(report, plan(world), std::nullopt);
+    if (found.estimate && needed_bytes(found) <= available) return world;
+  }
+  return std::nullopt;
+}
+
 }  // namespace glmtune::apps

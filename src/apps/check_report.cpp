@@ -4,16 +4,11 @@
 
 #include "base/cat.h"
 #include "base/format.h"
+#include "io/files.h"
 #include "train/run_description.h"
 
 namespace glmtune::apps {
 namespace {
-
-std::string gib(std::uint64_t bytes) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.2f GiB", static_cast<double>(bytes) / (1LL << 30));
-  return buffer;
-}
 
 std::string list_of(const std::vector<std::string>& words) {
   std::string out;
@@ -39,15 +34,15 @@ const char* checkpointing_name(train::ActivationCheckpointing mode) {
 
 std::string memory_text(const CheckReport& r) {
   const train::MemoryEstimate& m = *r.memory.estimate;
-  std::string out = cat("a rank: weights ", gib(m.weights), ", gradients ", gib(m.gradients),
-                        ", optimizer ", gib(m.optimizer));
+  std::string out = cat("a rank: weights ", io::human_bytes(m.weights), ", gradients ",
+                        io::human_bytes(m.gradients), ", optimizer ", io::human_bytes(m.optimizer));
   const std::string mode =
       cat("activation checkpointing ",
           checkpointing_name(r.file.recipe.distributed.activation_checkpointing));
   if (r.memory.row_tokens == 0)
     return cat(out, "; activations depend on the longest sample (", mode, ")");
-  return cat(out, ", activations ", gib(m.saved + m.scratch), " for a row of ", r.memory.row_tokens,
-             " tokens (", mode, "); in all ", gib(m.total()));
+  return cat(out, ", activations ", io::human_bytes(m.saved + m.scratch), " for a row of ",
+             r.memory.row_tokens, " tokens (", mode, "); in all ", io::human_bytes(m.total()));
 }
 
 std::string rows_text(const ReadRows& r) {

@@ -22,8 +22,9 @@ struct ModelFacts {
   std::int64_t active_per_token = 0;  // with the head, without the embedding
 };
 
-// The config of a folder, of a released model, or of a model in the local cache; none when the
-// model is not on this machine. Throws Error for a folder without one and for other architectures.
+// The config of a folder, of a model in the local cache, or the facts of a released one; none when
+// the model is not on this machine. Throws Error for a folder without one and for other
+// architectures.
 std::optional<ModelFacts> model_facts(const train::Recipe& recipe);
 
 inline constexpr const char* kNotHere = "not on this machine";
@@ -32,7 +33,8 @@ struct DataFacts {
   std::string key;     // "dataset", "validation_dataset_math"
   std::string target;  // "ChatDataset"
   std::string source;
-  std::string found;  // "12.3 MB in 2 files", "in the local cache", "not on this machine"
+  std::string place;  // of the source in the recipe, for messages
+  std::string found;  // "12.3 MiB in 2 files", "in the local cache", "not on this machine"
   std::string why;    // it is not on this machine
 };
 // Throws Error for a path that does not exist.
@@ -85,6 +87,15 @@ DType weight_type(const CheckReport& report);
 // available: what the advice is for, in bytes; none: no advice.
 RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,
                        std::optional<std::uint64_t> available);
+
+// What a rank takes: all of it, or only weights, gradients and optimizer state where the size of
+// the rows is unknown.
+std::uint64_t needed_bytes(const RankMemory& memory);
+
+// The smallest world of 1, 2, 4 ... times the recipe's smallest whose settings fit together and
+// whose ranks need at most `available` bytes each; none up to kMostRanksTried.
+inline constexpr std::int64_t kMostRanksTried = 4096;
+std::optional<std::int64_t> ranks_that_hold(const CheckReport& report, std::uint64_t available);
 
 // Fills in reasons and the rest of unchecked.
 void judge(CheckReport& report);

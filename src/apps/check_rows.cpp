@@ -1,6 +1,7 @@
 // The first rows of a recipe's data, read, rendered, tokenised and masked as a run does it.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "apps/check_report.h"
 #include "apps/hub.h"
@@ -11,6 +12,7 @@
 #include "data/rows.h"
 #include "io/files.h"
 #include "train/lr_schedule.h"
+#include "train/named_errors.h"
 #include "train/step_scheduler.h"
 #include "train/training_data.h"
 
@@ -60,8 +62,10 @@ std::string too_large(const std::vector<std::string>& paths, const data::RowSele
 ReadRows read_format(const train::DatasetEntry& entry, const data::ChatSettings& chat) {
   ReadRows out;
   out.key = entry.key;
-  const data::Rows rows(chat.paths, chat.rows);
+  const data::Rows rows =
+      train::named(entry.sources_place, [&] { return data::Rows(chat.paths, chat.rows); });
   out.summary.rows = rows.size();
+  std::map<std::int64_t, std::string> problems;  // in the order of the files
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     try {
       data::read_chat_row(rows.row(i), rows.where(i));
@@ -69,9 +73,11 @@ ReadRows read_format(const train::DatasetEntry& entry, const data::ChatSettings&
       throw;
     } catch (const Error& e) {
       data::add_count(out.summary.dropped, "bad row");
-      if (out.summary.problems.size() < 10) out.summary.problems.emplace_back(e.what());
+      problems.emplace(rows.in_files(i), e.what());
     }
   }
+  for (auto& [place, problem] : problems)
+    if (out.summary.problems.size() < 5) out.summary.problems.push_back(std::move(problem));
   return out;
 }
 
@@ -133,8 +139,7 @@ class Reader {
           report_.unchecked.push_back(cat(entry.key, ": its rows"));
           return;
         }
-      if (!recipes.tokenizer.empty())
-        require_path(cat(recipes.key, ".tokenizer"), recipes.tokenizer);
+      if (!recipes.tokenizer.empty()) require_path(recipes.tokenizer_place, recipes.tokenizer);
       report_.reasons.emplace_back(e.what());
       report_.unchecked.push_back(cat(entry.key, ": its rows"));
       return;
@@ -143,7 +148,9 @@ class Reader {
     const RowSettings settings = row_settings(entry.settings);
     bool cut = false, strict = false;
     if (settings.rows != nullptr) {
-      if (const std::string why = too_large(*settings.paths, *settings.rows); !why.empty()) {
+      const std::string why = train::named(
+          entry.sources_place, [&] { return too_large(*settings.paths, *settings.rows); });
+      if (!why.empty()) {
         report_.unchecked.push_back(cat(entry.key, ": its rows (", why, ")"));
         return;
       }
@@ -192,7 +199,7 @@ class Reader {
     fs::path folder = id;
     if (!fs::exists(folder, error)) {
       try {
-        folder = local_model(id, report_.file.recipe.model.revision);
+        folder = local_model(id, report_.file.recipe.model.revision, io::RepoKind::kTokenizer);
       } catch (const MachineError&) {
         throw;
       } catch (const Error&) {

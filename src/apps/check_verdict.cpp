@@ -27,18 +27,18 @@ std::string fetched_first(const std::string& path_or_id) {
   return id && !hub.offline ? cat("; a run fetches it from ", hub.endpoint, " first") : "";
 }
 
-// Why a run finds no weights; empty when it finds them.
-std::string missing_weights(const train::Recipe& recipe) {
-  if (recipe.model.from_config) return "";
+// Why a run does not find what it reads of the model; empty when it does.
+std::string missing_model(const train::Recipe& recipe) {
+  const train::ModelSettings& model = recipe.model;
   try {
-    models::HfCheckpoint::open(
-        local_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision))
-        .keep_companions();
+    const std::string found =
+        local_model(model.pretrained_model_name_or_path, model.revision, wanted_of_model(recipe));
+    if (!model.from_config) models::HfCheckpoint::open(found).keep_companions();
     return "";
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {
-    return cat(e.what(), fetched_first(recipe.model.pretrained_model_name_or_path));
+    return cat(e.what(), fetched_first(model.pretrained_model_name_or_path));
   }
 }
 
@@ -58,10 +58,11 @@ class Judge {
       for (const std::string& conflict : one.conflicts)
         reason(cat("on one rank, and this version runs one: ", conflict));
     memory(alone ? one : report_.plan);
-    if (const std::string why = missing_weights(recipe_); !why.empty())
-      reason(cat(kModelKey, ": ", why));
+    if (const std::string why = missing_model(recipe_); !why.empty())
+      reason(cat(recipe_.model.place, ": ", why));
     for (const DataFacts& data : report_.data)
-      if (data.found == kNotHere) reason(cat(data.key, ": ", data.why, fetched_first(data.source)));
+      if (data.found == kNotHere)
+        reason(cat(data.place, ": ", data.why, fetched_first(data.source)));
     report_.unchecked.emplace_back("the values of the weights");
     if (recipe_.checkpoint.enabled)
       report_.unchecked.emplace_back("room and earlier checkpoints in checkpoint.checkpoint_dir");
@@ -97,19 +98,32 @@ class Judge {
     }
     if (found.row_tokens == 0) report_.unchecked.emplace_back("memory of the activations");
     const train::MemoryEstimate& e = *found.estimate;
-    const std::uint64_t state = e.weights + e.gradients + e.optimizer;
-    const std::uint64_t needed = found.row_tokens == 0 ? state : e.total();
+    const std::uint64_t needed = needed_bytes(found);
     if (needed <= available) return;
     std::string text =
         cat("memory: ", io::human_bytes(needed), alone ? " needed" : " needed on each rank", ", ",
             io::human_bytes(available), " ", whose,
-            "; weights, gradients and optimizer state alone take ", io::human_bytes(state));
-    if (!alone) text += "; more ranks, or a smaller model, would do";
-    if (alone && !found.advice.empty()) text += cat("; needs less: ", found.advice);
-    if (alone && found.advice.find("fits") == std::string::npos)
+            "; weights, gradients and optimizer state alone take ",
+            io::human_bytes(e.weights + e.gradients + e.optimizer));
+    if (!alone) {
+      const auto ranks = ranks_that_hold(report_, available);
       text +=
-          "; none of this fits: only a smaller model does, or several ranks, which do not run yet";
+          cat("; ", ranks ? cat(*ranks, " ranks") : "more ranks", ", or a smaller model, would do");
+    }
+    if (alone && !found.advice.empty()) text += cat("; needs less: ", found.advice);
+    if (alone && found.advice.find("fits") == std::string::npos) text += other_hardware();
     reason(text);
+  }
+
+  // Where no setting makes the recipe fit this machine.
+  std::string other_hardware() const {
+    const auto ranks = ranks_that_hold(report_, kH200Bytes);
+    const std::string each = io::human_bytes(kH200Bytes);
+    if (ranks == 1)
+      return cat("; none of this fits: only a smaller model does, or an H200 with ", each);
+    return cat("; none of this fits: only a smaller model does, or several ranks",
+               ranks ? cat(" (", *ranks, " of an H200 with ", each, ")") : "",
+               ", which do not run yet");
   }
 
   CheckReport& report_;

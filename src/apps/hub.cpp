@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -12,7 +13,9 @@
 #include "io/files.h"
 #include "io/hub_download.h"
 #include "train/log.h"
+#include "train/named_errors.h"
 #include "train/progress.h"
+#include "train/training_data.h"
 
 namespace glmtune::apps {
 
@@ -43,10 +46,10 @@ std::string no_such_path(const std::string& path) {
   return text;
 }
 
-void require_path(const std::string& key, const std::string& path_or_id) {
+void require_path(const std::string& place, const std::string& path_or_id) {
   std::error_code error;
   if (!fs::exists(path_or_id, error) && is_path(path_or_id))
-    fail(cat(key, ": ", no_such_path(path_or_id)));
+    fail(cat(place, ": ", no_such_path(path_or_id)));
 }
 
 namespace {
@@ -68,14 +71,12 @@ class DownloadReport {
         static_cast<double>(p.bytes_done - std::min(p.bytes_done, bytes_at_start_));
     const std::string speed =
         seconds > 0 ? io::human_bytes(static_cast<std::uint64_t>(arrived / seconds)) + "/s" : "";
-    const std::string figures = cat("MB  ", p.files_done, "/", p.files, " files  ", speed);
+    const std::string figures = cat("MiB  ", p.files_done, "/", p.files, " files  ", speed);
     if (isatty(STDOUT_FILENO) == 1) {
-      const auto mb = [](std::uint64_t bytes) {
-        return static_cast<std::int64_t>(bytes / 1000000);
-      };
-      if (!line_) line_.emplace(cat("Fetching ", id_), 0, mb(p.bytes), true);
-      line_->set_total(mb(p.bytes));
-      line_->update(mb(p.bytes_done), figures);
+      const auto mib = [](std::uint64_t bytes) { return static_cast<std::int64_t>(bytes >> 20U); };
+      if (!line_) line_.emplace(cat("Fetching ", id_), 0, mib(p.bytes), true);
+      line_->set_total(mib(p.bytes));
+      line_->update(mib(p.bytes_done), figures);
     } else if (now - logged_ > std::chrono::seconds(30)) {
       logged_ = now;
       train::log_info(cat("fetching ", id_, ": ", io::human_bytes(p.bytes_done), " of ",
@@ -116,32 +117,25 @@ std::string local(const std::string& path_or_id, io::RepoKind kind, const std::s
 void replace_ids(train::DatasetEntry& entry,
                  std::string (*find)(const std::string&, io::RepoKind, const std::string&)) {
   if (!entry.tokenizer.empty())
-    entry.tokenizer = find(entry.tokenizer, io::RepoKind::kTokenizer, entry.tokenizer_revision);
+    entry.tokenizer = train::named(entry.tokenizer_place, [&] {
+      return find(entry.tokenizer, io::RepoKind::kTokenizer, entry.tokenizer_revision);
+    });
   std::visit(
       [&](auto& settings) {
         if constexpr (requires { settings.paths; }) {
           for (std::string& path : settings.paths)
-            path = find(path, io::RepoKind::kDataset, entry.revision);
+            path = train::named(entry.sources_place,
+                                [&] { return find(path, io::RepoKind::kDataset, entry.revision); });
         }
       },
       entry.settings);
 }
 
-// Errors of `work` name the recipe's key.
-void named(const std::string& key, const auto& work) {
-  try {
-    work();
-  } catch (const MachineError& e) {
-    fail_machine(cat(key, ": ", e.what()));
-  } catch (const Error& e) {
-    fail(cat(key, ": ", e.what()));
-  }
-}
-
 }  // namespace
 
-std::string local_model(const std::string& path_or_id, const std::string& revision) {
-  return local(path_or_id, io::RepoKind::kModel, revision);
+std::string local_model(const std::string& path_or_id, const std::string& revision,
+                        io::RepoKind wanted) {
+  return local(path_or_id, wanted, revision);
 }
 
 std::string fetched_model(const std::string& path_or_id, const std::string& revision) {
@@ -152,22 +146,31 @@ std::string fetched_tokenizer(const std::string& path_or_id, const std::string& 
   return fetched(path_or_id, io::RepoKind::kTokenizer, revision);
 }
 
+io::RepoKind wanted_of_model(const train::Recipe& recipe) {
+  if (!recipe.model.from_config) return io::RepoKind::kModel;
+  const auto tokenized = [](const train::DatasetEntry& entry) {
+    return train::reads_text(entry) && entry.tokenizer.empty();
+  };
+  const auto& validation = recipe.validation_datasets;
+  const bool needs_tokenizer =
+      tokenized(recipe.dataset) || std::any_of(validation.begin(), validation.end(), tokenized);
+  return needs_tokenizer ? io::RepoKind::kTokenizer : io::RepoKind::kConfig;
+}
+
 void fetch_model(const train::Recipe& recipe) {
-  if (recipe.model.from_config) return;
-  named(kModelKey, [&] {
-    (void)fetched_model(recipe.model.pretrained_model_name_or_path, recipe.model.revision);
+  train::named(recipe.model.place, [&] {
+    return fetched(recipe.model.pretrained_model_name_or_path, wanted_of_model(recipe),
+                   recipe.model.revision);
   });
 }
 
 void fetch_data(train::Recipe& recipe) {
-  named(recipe.dataset.key, [&] { replace_ids(recipe.dataset, fetched); });
-  for (train::DatasetEntry& entry : recipe.validation_datasets) {
-    named(entry.key, [&] { replace_ids(entry, fetched); });
-  }
+  replace_ids(recipe.dataset, fetched);
+  for (train::DatasetEntry& entry : recipe.validation_datasets) replace_ids(entry, fetched);
 }
 
 void use_local_data(train::DatasetEntry& entry) {
-  named(entry.key, [&] { replace_ids(entry, local); });
+  replace_ids(entry, local);
 }
 
 }  // namespace glmtune::apps

@@ -51,4 +51,10 @@ void require_one_rank(const Launch& launch, std::optional<std::int64_t> nproc_pe
              ": several ranks do not run yet; start one process without it"));
 }
 
+std::string idle_gpus_warning(int visible) {
+  if (visible <= 1) return "";
+  return cat(visible, " GPUs are visible and this run uses one: several ranks (--nproc-per-node ",
+             visible, ") do not run yet");
+}
+
 }  // namespace glmtune::apps

@@ -23,4 +23,8 @@ Launch detect_launch(const Variables& variables);
 // This version runs one rank: throws Error for more, naming the flag or the launcher.
 void require_one_rank(const Launch& launch, std::optional<std::int64_t> nproc_per_node);
 
+// What to say where more GPUs are visible than the one that a run uses; empty where there is
+// nothing to say.
+std::string idle_gpus_warning(int visible);
+
 }  // namespace glmtune::apps

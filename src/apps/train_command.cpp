@@ -25,7 +25,7 @@ int run(const TrainCommand& command) {
   const train::RecipePlan plan = train::plan_recipe(file.recipe, nullptr, launch.world_size, {});
   for (const std::string& conflict : plan.conflicts)
     fail(cat(command.recipe.recipe, ": ", conflict));
-  require_path(kModelKey, file.recipe.model.pretrained_model_name_or_path);
+  require_path(file.recipe.model.place, file.recipe.model.pretrained_model_name_or_path);
   // Before the signals are handled: Ctrl-C ends a download at once, the next run continues it.
   fetch_data(file.recipe);
   fetch_model(file.recipe);
@@ -46,9 +46,8 @@ int run(const TrainCommand& command) {
   options.device = train::choose_device(&why);
   train::log_info(options.device == Device::kCuda ? cat("device: ", cuda_device_info(0).name)
                                                   : cat("device: CPU (", why, ")"));
-  if (const int gpus = cuda_device_count(nullptr); gpus > 1)
-    train::log_warning(cat(gpus, " GPUs are visible and this run uses one: several ranks ",
-                           "(--nproc-per-node ", gpus, ") do not run yet"));
+  if (const std::string line = idle_gpus_warning(cuda_device_count(nullptr)); !line.empty())
+    train::log_warning(line);
   return train::run_training(file.recipe, options);
 }
 

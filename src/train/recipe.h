@@ -36,6 +36,7 @@ struct BackendSettings {
 
 struct ModelSettings {
   std::string pretrained_model_name_or_path;  // folder or hub id, as written
+  std::string place;                          // "recipe.yaml:12: KEY", begins its errors
   std::string revision = "main";              // branch, tag or commit of a hub id
   bool from_config = false;                   // random weights of that config's shape
   std::optional<DType> torch_dtype;           // storage and compute; none: the checkpoint's own
@@ -83,9 +84,11 @@ struct DatasetEntry {
   std::string name;                  // "" training, "default" or "math" validation
   std::string target;                // "ChatDataset"
   std::vector<std::string> sources;  // files, folders or one hub id; empty: mock data
-  std::string revision = "main";     // branch, tag or commit of a hub data set
-  std::string subset;                // of a hub data set; empty: the only one
-  std::string tokenizer;             // folder or hub id; empty: the model's
+  // "recipe.yaml:12: KEY" of the section, the sources and the tokenizer; begin errors.
+  std::string place, sources_place, tokenizer_place;
+  std::string revision = "main";  // branch, tag or commit of a hub data set
+  std::string subset;             // of a hub data set; empty: the only one
+  std::string tokenizer;          // folder or hub id; empty: the model's
   std::string tokenizer_revision = "main";
   data::DatasetSettings settings;
   data::PackingSettings packing;

@@ -15,9 +15,10 @@ namespace {
 ModelSettings model(const RecipeReader& reader) {
   ModelSettings out;
   out.from_config = reader.variant("model") == "from_config";
-  out.pretrained_model_name_or_path =
-      *reader.text(out.from_config ? "model.config.pretrained_model_name_or_path"
-                                   : "model.pretrained_model_name_or_path");
+  const char* key = out.from_config ? "model.config.pretrained_model_name_or_path"
+                                    : "model.pretrained_model_name_or_path";
+  out.pretrained_model_name_or_path = *reader.text(key);
+  out.place = reader.place(key);
   out.revision = reader.text("model.revision").value_or(out.revision);
   out.torch_dtype = reader.dtype("model.torch_dtype");
   out.latent_norm_eps = *reader.number("model.latent_norm_eps");

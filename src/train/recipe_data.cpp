@@ -183,7 +183,11 @@ DatasetEntry build_dataset(const RecipeReader& reader, const std::string& sectio
   for (const char* key : {"path_or_dataset_id", "path_or_dataset", "dataset_name", "path"}) {
     const std::vector<std::string> sources = reader.strings(section.at(key));
     out.sources.insert(out.sources.end(), sources.begin(), sources.end());
+    if (!sources.empty()) out.sources_place = reader.place(section.at(key));
   }
+  out.place = cat(reader.where(section.at("_target_")), ": ", section_name);
+  if (out.sources.empty()) out.sources_place = out.place;
+  out.tokenizer_place = reader.place(section.at("tokenizer.pretrained_model_name_or_path"));
 
   const bool training = section_name == "dataset";
   out.packing.packed_sequence_size =

@@ -58,6 +58,13 @@ std::string RecipeReader::where(std::string_view path) const {
   return key == nullptr ? std::string(path) : key->where;
 }
 
+std::string RecipeReader::place(std::string_view path) const {
+  const CheckedKey* key = checked_.find(path);
+  if (key == nullptr) return std::string(path);
+  const bool named = key->where.find(path) != std::string::npos;  // an argument names its key
+  return named ? key->where : cat(key->where, ": ", path);
+}
+
 void RecipeReader::reject(std::string_view path, const std::string& what) const {
   const CheckedKey* key = checked_.find(path);
   if (key == nullptr) fail(cat(path, ": ", what));

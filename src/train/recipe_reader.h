@@ -30,6 +30,8 @@ class RecipeReader {
   std::string_view variant(std::string_view section) const { return checked_.variant(section); }
   // Where the key stands, for messages.
   std::string where(std::string_view path) const;
+  // The same and the key: "recipe.yaml:12: dataset.split", "argument --dataset.split".
+  std::string place(std::string_view path) const;
   // Throws Error "where: path is <value>; <what>".
   [[noreturn]] void reject(std::string_view path, const std::string& what) const;
 

@@ -5,6 +5,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "train/log.h"
+#include "train/named_errors.h"
 #include "train/progress.h"
 #include "train/training_data.h"
 
@@ -13,16 +14,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunModel shape_only(const Recipe& recipe) {
-  const fs::path path(recipe.model.pretrained_model_name_or_path);
-  const fs::path file = path.extension() == ".json" ? path : path / "config.json";
+// The folder of a model or of a config, as a path or by its hub id.
+RunModel found_model(const Recipe& recipe, io::RepoKind kind, const io::HubCache& hub) {
   RunModel model;
-  model.config = models::read_glm_config(file.string());
-  model.folder = file.parent_path().string();
+  const std::string& name = recipe.model.pretrained_model_name_or_path;
+  io::ResolvedRepo found = io::resolve_repo(name, kind, hub, recipe.model.revision);
+  model.folder = std::move(found.folder);
+  model.commit = std::move(found.commit);
+  if (!model.commit.empty()) log_info(cat("model: ", name, " at commit ", model.commit));
+  return model;
+}
+
+RunModel shape_only(const Recipe& recipe, const io::HubCache& hub) {
+  const fs::path path(recipe.model.pretrained_model_name_or_path);
+  RunModel model;
+  if (path.extension() == ".json" && fs::exists(path)) {
+    model.folder = path.parent_path().string();
+    model.config = models::read_glm_config(path.string());
+  } else {
+    model = found_model(recipe, io::RepoKind::kConfig, hub);
+    model.config = models::read_glm_config((fs::path(model.folder) / "config.json").string());
+  }
   model.dtype = recipe.model.torch_dtype.value_or(model.config.dtype.value_or(DType::kBF16));
   if (recipe.checkpoint.enabled && recipe.checkpoint.save_consolidated != SaveConsolidated::kNever)
     fail(
-        "model: from_config gives random weights without a checkpoint to save beside; set "
+        "from_config gives random weights without a checkpoint to save beside; set "
         "checkpoint.enabled: false, or make a checkpoint with `glmtune init` and train that");
   return model;
 }
@@ -49,17 +65,9 @@ std::unique_ptr<LrSchedule> make_lr_schedule(const Recipe& recipe, std::int64_t 
                           : LrSchedule(o.lr, o.weight_decay));
 }
 
-}  // namespace
-
-RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
-  if (recipe.model.from_config) return shape_only(recipe);
-  RunModel model;
-  const std::string& name = recipe.model.pretrained_model_name_or_path;
-  const io::ResolvedRepo found =
-      io::resolve_repo(name, io::RepoKind::kModel, hub, recipe.model.revision);
-  model.folder = found.folder;
-  model.commit = found.commit;
-  if (!model.commit.empty()) log_info(cat("model: ", name, " at commit ", model.commit));
+RunModel opened(const Recipe& recipe, const io::HubCache& hub) {
+  if (recipe.model.from_config) return shape_only(recipe, hub);
+  RunModel model = found_model(recipe, io::RepoKind::kModel, hub);
   model.checkpoint.emplace(models::HfCheckpoint::open(model.folder));
   // What is saved is the tokenizer that the run trains with, whatever becomes of the folder.
   if (recipe.checkpoint.enabled) model.checkpoint->keep_companions();
@@ -77,6 +85,12 @@ RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
   if (!checkpoint.quantized() && recipe.checkpoint.dequantize_base_checkpoint == true)
     log_info("checkpoint.dequantize_base_checkpoint: the weights are not quantised");
   return model;
+}
+
+}  // namespace
+
+RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
+  return named(recipe.model.place, [&] { return opened(recipe, hub); });
 }
 
 RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal) {

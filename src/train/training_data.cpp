@@ -8,6 +8,7 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/dataset_card.h"
+#include "train/named_errors.h"
 
 namespace glmtune::train {
 namespace {
@@ -36,15 +37,10 @@ DatasetEntry with_subset_files(DatasetEntry entry) {
         for (std::string& file : files_of(path, settings.rows.split))
           files.push_back(std::move(file));
       settings.paths = std::move(files);
+      (void)data::data_files(settings.paths, data::name_of_split(settings.rows.split));
     }
   };
-  try {
-    std::visit(replace, entry.settings);
-  } catch (const MachineError&) {
-    throw;
-  } catch (const Error& e) {
-    fail(cat(entry.key, ": ", e.what()));
-  }
+  named(entry.sources_place, [&] { std::visit(replace, entry.settings); });
   entry.subset.clear();
   return entry;
 }
@@ -77,13 +73,10 @@ data::TextTools TrainingData::tools(const DatasetEntry& entry) {
 
 std::unique_ptr<data::PackSource> TrainingData::open_files(const DatasetEntry& entry,
                                                            const data::Progress& progress) {
-  try {
-    return data::open_dataset(entry.settings, entry.packing, tools(entry), progress);
-  } catch (const MachineError&) {
-    throw;
-  } catch (const Error& e) {
-    fail(cat(entry.key, ": ", e.what()));
-  }
+  const data::TextTools found = named(entry.tokenizer.empty() ? entry.place : entry.tokenizer_place,
+                                      [&] { return tools(entry); });
+  return named(entry.place,
+               [&] { return data::open_dataset(entry.settings, entry.packing, found, progress); });
 }
 
 }  // namespace glmtune::train

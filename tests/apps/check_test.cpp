@@ -38,7 +38,7 @@ TEST_F(Check, OfSizesThatNoMemoryHoldsLeavesTheMemoryOut) {
   }
   const Outcome none = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=[]"});
   EXPECT_EQ(none.status, 1);
-  EXPECT_TRUE(contains(none.err, "dataset: no path is given")) << none.err;
+  EXPECT_TRUE(contains(none.err, "r.yaml:4: dataset: no path is given")) << none.err;
 }
 
 TEST_F(Check, PrintsOneJsonObjectOfDottedKeys) {
@@ -75,7 +75,10 @@ TEST_F(Check, PlansOneRankWhereOverridesNoLongerFitTheRecipesOwnWorld) {
 TEST_F(Check, NamesDataAndModelsThatAreNotThere) {
   const Outcome data = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=/no/chat.jsonl"});
   EXPECT_EQ(data.status, 1);
-  EXPECT_TRUE(contains(data.err, "dataset: /no/chat.jsonl: no such file or folder"));
+  EXPECT_TRUE(contains(data.err,
+                       "error: argument --dataset.path_or_dataset_id: /no/chat.jsonl: no such file "
+                       "or folder"))
+      << data.err;
   const std::string key = "--model.pretrained_model_name_or_path=";
   const Outcome model = glmtune({"check", recipe(), key + "/no/model"});
   EXPECT_EQ(model.status, 1);
@@ -197,6 +200,94 @@ TEST_F(Check, BadRowsAreErrorsWithFileAndLine) {
   }
 }
 
+// Rows are read in a shuffled order; a file is mended from its top.
+TEST_F(Check, BadRowsAreNamedInTheOrderOfTheFile) {
+  std::string rows;
+  for (int line = 1; line <= 60; ++line)
+    rows += line % 7 == 0 ? std::string("{\"text\": \"no chat\"}\n") : std::string(kChat);
+  const std::string bad = write("bad.jsonl", rows);
+  for (const std::string& model : {tiny(), std::string("zai-org/GLM-5.2")}) {
+    const Outcome outcome = glmtune(
+        {"check", recipe(), cat("--dataset.path_or_dataset_id=", bad), "--dataset.shuffle_seed=3",
+         "--packed_sequence.packed_sequence_size=256", cat(kModel, model)});
+    EXPECT_EQ(outcome.status, 1) << model;
+    std::size_t at = 0;
+    for (const int line : {7, 14, 21, 28, 35}) {
+      const std::size_t next = outcome.err.find(cat("bad.jsonl:", line, ": "), at);
+      ASSERT_NE(next, std::string::npos) << line << "\n" << outcome.err;
+      at = next;
+    }
+    EXPECT_TRUE(contains(outcome.err, "... and 3 more bad rows")) << outcome.err;
+  }
+}
+
+TEST_F(Check, AFolderThatIsNoModelOrHasNoRowsIsNamedWithItsPlaceInTheRecipe) {
+  fs::create_directories(folder_ / "empty");
+  const std::string empty = (folder_ / "empty").string();
+  const std::string text =
+      cat("recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+          "model:\n"
+          "  pretrained_model_name_or_path: ",
+          empty,
+          "\ndataset:\n"
+          "  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
+          "  path_or_dataset_id: ",
+          empty, "\noptimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\n");
+  const std::string path = write("empty.yaml", text);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{path}, {"check", path}, {"preview", path}}) {
+    const Outcome model = glmtune(words);
+    EXPECT_EQ(model.status, 1);
+    EXPECT_TRUE(contains(model.err, cat(path, ":3: model.pretrained_model_name_or_path: ", empty)))
+        << model.err;
+    std::vector<std::string> with_model = words;
+    with_model.push_back(cat(kModel, tiny()));
+    const Outcome data = glmtune(with_model);
+    if (words.front() != "check") {
+      EXPECT_EQ(data.status, 1);
+    }
+    EXPECT_TRUE(contains(data.err + data.out, cat(path, ":6: dataset.path_or_dataset_id: ", empty)))
+        << data.err << data.out;
+  }
+}
+
+TEST_F(Check, PrintsSizesInOneUnit) {
+  const Outcome outcome =
+      glmtune({"check", recipe(), cat(kModel, "zai-org/GLM-5.2"), "--world-size", "1"});
+  EXPECT_TRUE(contains(outcome.out, "GiB")) << outcome.out;
+  for (const char* other : {" GB", " MB", " kB", " TB"})
+    EXPECT_FALSE(contains(outcome.out, other)) << outcome.out;
+}
+
+// What is planned for several ranks and is too large for them.
+TEST_F(Check, SaysHowManyRanksWouldHoldAModel) {
+  const Outcome outcome = glmtune({"check", recipe(), "--distributed.ep_size=8",
+                                   "--packed_sequence.packed_sequence_size=4096",
+                                   "--step_scheduler.global_batch_size=1024", "--world-size=8"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "on an H200")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "256 ranks, or a smaller model, would do")) << outcome.out;
+}
+
+TEST_F(Check, PreviewSaysWhatOrderItShows) {
+  const std::string model = cat(kModel, tiny());
+  const auto order = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"preview", recipe(), model};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string out = glmtune(words).out;
+    const std::size_t at = out.find("order: ");
+    return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_EQ(order({}),
+            "order: as the rows stand in the files; training takes the packs in another order in "
+            "each epoch (dataloader.shuffle)");
+  EXPECT_EQ(order({"--dataloader.shuffle=false", "--dataset.shuffle_seed=7"}),
+            "order: as dataset.shuffle_seed 7 shuffles the rows; training takes the packs in this "
+            "order");
+  EXPECT_TRUE(order({"--packed_sequence.packed_sequence_size=64", "--seed=5"})
+                  .starts_with("order: samples are shuffled (seed 5) before they are packed; "));
+}
+
 TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
   const std::string warmup = "--lr_scheduler.lr_warmup_steps=10";
   const Outcome written = glmtune({"check", recipe(), "--step_scheduler.max_steps=2", warmup});
@@ -306,7 +397,8 @@ TEST_F(Check, PathsAreToldFromHubIds) {
   EXPECT_TRUE(contains(model.err, "models/nope: no such file or folder (relative to the working"))
       << model.err;
   EXPECT_EQ(data.status, 1);
-  EXPECT_TRUE(contains(data.err, "dataset: no.jsonl: no such file or folder")) << data.err;
+  EXPECT_TRUE(contains(data.err, "dataset.path_or_dataset_id: no.jsonl: no such file or folder"))
+      << data.err;
   EXPECT_FALSE(contains(data.err, "hf download")) << data.err;
 }
 

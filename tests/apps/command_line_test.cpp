@@ -94,7 +94,7 @@ TEST_F(CommandLine, DataOfTheHubAreLookedUpInTheLocalCache) {
   const Outcome outcome = glmtune({recipe(), "--dataset.path_or_dataset_id=nobody/chats"});
   ::unsetenv("HF_HUB_CACHE");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.err, "dataset: ")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "argument --dataset.path_or_dataset_id: ")) << outcome.err;
   EXPECT_TRUE(contains(outcome.err, folder_.string())) << outcome.err;
 }
 

@@ -52,5 +52,15 @@ TEST(Launch, SeveralRanksAreRefused) {
   EXPECT_THROW(require_one_rank({.world_size = 2, .launcher = "srun"}, std::nullopt), Error);
 }
 
+// recipes.md 2.1: one rank runs without the flag, and a warning names it where more GPUs are
+// visible.
+TEST(Launch, GpusThatARunLeavesIdleAreWarnedOfWithTheFlag) {
+  EXPECT_EQ(idle_gpus_warning(0), "");
+  EXPECT_EQ(idle_gpus_warning(1), "");
+  const std::string line = idle_gpus_warning(8);
+  EXPECT_NE(line.find("8 GPUs are visible"), std::string::npos) << line;
+  EXPECT_NE(line.find("--nproc-per-node 8"), std::string::npos) << line;
+}
+
 }  // namespace
 }  // namespace glmtune::apps

@@ -98,5 +98,51 @@ TEST_F(Pinned, ARevisionChoosesTheSnapshot) {
   ::unsetenv("HF_HUB_CACHE");
 }
 
+// from_config wants the shape alone: config.json of the cache, and for a run nothing in its place.
+TEST_F(Pinned, AConfigIsFoundByItsHubId) {
+  const std::string path =
+      write("shape.yaml",
+            "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+            "model:\n"
+            "  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config\n"
+            "  config: {_target_: transformers.AutoConfig.from_pretrained, "
+            "pretrained_model_name_or_path: zai-org/GLM-5}\n"
+            "dataset:\n"
+            "  _target_: nemo_automodel.components.datasets.llm.mock_iterable_dataset."
+            "MockIterableDataset\n"
+            "  seq_len: 16\n  num_samples: 4\n"
+            "step_scheduler: {global_batch_size: 1, max_steps: 1}\n"
+            "optimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\n"
+            "checkpoint: {enabled: false, checkpoint_dir: " +
+                (folder_ / "out").string() + "}\n");
+  ::setenv("HF_HUB_CACHE", (folder_ / "hub").c_str(), 1);
+  ::setenv("HF_HUB_OFFLINE", "1", 1);
+  // Facts of the released model do for planning, and for nothing else.
+  const Outcome planned = glmtune({"check", path, "--world-size", "1"});
+  EXPECT_EQ(planned.status, 0) << planned.err;
+  EXPECT_TRUE(contains(planned.out, "facts of the released model")) << planned.out;
+  EXPECT_TRUE(contains(planned.out, "not runnable here")) << planned.out;
+  const std::string place = path + ":4: model.config.pretrained_model_name_or_path: ";
+  EXPECT_TRUE(contains(planned.out, place + "zai-org/GLM-5: neither a folder here nor in the hub"))
+      << planned.out;
+  const Outcome refused = glmtune({path});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, place + "zai-org/GLM-5: neither a folder here nor in the hub"))
+      << refused.err;
+
+  const fs::path repo = folder_ / "hub/models--zai-org--GLM-5";
+  const std::string commit(40, 'c');
+  fs::create_directories(repo / "refs");
+  fs::create_directories(repo / "snapshots" / commit);
+  io::write_file((repo / "refs/main").string(), commit);
+  fs::copy(tiny_ + "/config.json", repo / "snapshots" / commit / "config.json");
+  const Outcome found = glmtune({"check", path});
+  EXPECT_TRUE(found.out.ends_with("runs here\n")) << found.out;
+  const Outcome trained = glmtune({path});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_TRUE(contains(trained.out, cat("model: zai-org/GLM-5 at commit ", commit))) << trained.out;
+  ::unsetenv("HF_HUB_CACHE");
+}
+
 }  // namespace
 }  // namespace glmtune::apps
