@@ -157,6 +157,7 @@ class AutoModelRecipes : public ::testing::Test {
   std::vector<RecipeFile> files_;
 };
 
+// recipes.md section 5, 1, and 1.9.
 TEST_F(AutoModelRecipes, EveryValueIsTheRecipes) {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     // ci and the like are flattened in what is printed.

@@ -118,6 +118,32 @@ TEST(RecipeData, EveryDataSetKindIsBuilt) {
       "r.st");
 }
 
+// recipes.md 1.6: make_squad_dataset and ColumnMappedTextInstructionDataset.
+TEST(RecipeData, TextDataHaveALimitAndAChatForm) {
+  const std::string llm = "--dataset._target_=nemo_automodel.components.datasets.llm.";
+  const std::string head =
+      "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+      "model: {pretrained_model_name_or_path: m}\noptimizer: {_target_: torch.optim.Adam}\n";
+  const auto squad = [&](const std::string& more) {
+    return std::get<data::SquadSettings>(
+        parse(head, {llm + "squad.make_squad_dataset", more}).recipe.dataset.settings);
+  };
+  EXPECT_EQ(squad("--dataset.limit_dataset_samples=5").rows.limit, 5);
+  EXPECT_FALSE(squad("--dataset.seq_length=9").use_chat_template);
+  EXPECT_TRUE(squad("--dataset.chat_template='{{ messages }}'").use_chat_template);
+  const auto mapped = [&](const std::string& more) {
+    return std::get<data::ColumnMappedSettings>(
+        parse(head, {llm + "column_mapped_text_instruction_dataset."
+                           "ColumnMappedTextInstructionDataset",
+                     "--dataset.path_or_dataset_id=x.jsonl",
+                     "--dataset.column_mapping={question: q, answer: a}", more})
+            .recipe.dataset.settings);
+  };
+  EXPECT_EQ(mapped("--dataset.limit_dataset_samples=7").rows.limit, 7);
+  EXPECT_TRUE(mapped("--dataset.use_hf_chat_template").use_hf_chat_template);
+  EXPECT_FALSE(mapped("--dataset.answer_only_loss_mask=false").answer_only_loss_mask);
+}
+
 TEST(RecipeData, PretokenizedDataAreInOrderAndNeedAnEnd) {
   const std::string head =
       "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"

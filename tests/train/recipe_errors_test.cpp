@@ -9,7 +9,7 @@
 namespace glmtune::train {
 namespace {
 
-// user_reports 75
+// user_reports 75; recipes.md section 5, 3, and 7.1
 TEST(RecipeErrors, UnknownKeysAreNamedWithLineAndNearestKey) {
   EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + "distributed:\n  pp_sze: 2\n"),
                        "recipe.yaml:12: unknown key distributed.pp_sze; nearest: pp_size"));

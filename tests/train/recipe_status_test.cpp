@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "train/recipe_file.h"
 #include "train/recipe_support.h"
 
@@ -37,6 +39,7 @@ TEST(RecipeStatus, AnotherTypeOfArithmeticThanOfStorageDoesNotRunYet) {
                "distributed.mp_policy.param_dtype bf16 without the same model.torch_dtype"));
 }
 
+// recipes.md section 5, 2.
 TEST(RecipeStatus, WandbIsOnUnlessSwitchedOff) {
   const std::string with = std::string(kSmallRecipe) + "wandb: {project: p, enable: false}\n";
   EXPECT_EQ(not_runnable_line(parse(with).checked), "");
@@ -50,6 +53,7 @@ TEST(RecipeStatus, WandbIsOnUnlessSwitchedOff) {
   EXPECT_TRUE(contains(small_error({"--wandb.enable=maybe"}), "expected true or false"));
 }
 
+// recipes.md section 5, 3, and 7.1.
 TEST(RecipeStatus, WarnsOnceForEachKeyWithoutEffect) {
   const RecipeFile file = small(
       {"--longalign=false", "--rng.seed=1111", "--ci.nodes=4", "--mtp.x=1",
@@ -130,6 +134,27 @@ TEST(RecipeStatus, KnownSettingsThatDoNotRunYetAreNamed) {
               std::string("not runnable yet: ") + section);
   // AutoModel repairs rows unless the section says it should not.
   EXPECT_EQ(line("--embedding_row_repair.min_norm=1e-5"), "not runnable yet: embedding_row_repair");
+}
+
+// recipes.md 1.6 and 1.7: what steers AutoModel's Python side, and the one label without loss.
+TEST(RecipeStatus, SettingsOfPythonsSideAreTakenAndNamed) {
+  for (const std::string key : {"dataset.start_of_turn_token", "packed_sequence.num_proc",
+                                "dataloader.shuffle_buffer_size", "dataloader.num_workers"}) {
+    const CheckedDocument checked = small({"--" + key + "=4"}).checked;
+    EXPECT_EQ(not_runnable_line(checked), "") << key;
+    EXPECT_EQ(std::count(checked.no_counterpart.begin(), checked.no_counterpart.end(), key), 1)
+        << key;
+  }
+  const std::string ignored = "--loss_fn.ignore_index=";
+  EXPECT_EQ(not_runnable_line(small({ignored + "-100"}).checked), "");
+  EXPECT_EQ(not_runnable_line(small({ignored + "0"}).checked),
+            "not runnable yet: loss_fn.ignore_index 0");
+}
+
+// recipes.md section 5, 14: adapters do not run in this version; none is none.
+TEST(RecipeStatus, AnAdapterIsNamedAsNotRunnable) {
+  EXPECT_EQ(not_runnable_line(small({"--peft.dim=4"}).checked), "not runnable yet: peft");
+  EXPECT_EQ(not_runnable_line(small({"--peft=null"}).checked), "");
 }
 
 // recipes.md section 8, row 20: an adapter is saved without the bias.

@@ -32,6 +32,7 @@ TEST(StepScheduler, EpochsWithoutNumberDoNotOverflow) {
   EXPECT_EQ(StepScheduler(settings, 1, 6).total_steps(), 7);
 }
 
+// recipes.md section 5, 4.
 TEST(StepScheduler, ChecksOutAtEpochEndsAndTheLastStep) {
   StepSchedulerSettings settings;
   settings.global_batch_size = 1;
@@ -92,6 +93,21 @@ TEST(StepScheduler, CountsEpochs) {
   EXPECT_EQ(scheduler.epoch_of(4), 1);
   EXPECT_TRUE(scheduler.ends_epoch(3));
   EXPECT_FALSE(scheduler.ends_epoch(4));
+}
+
+// recipes.md section 5, 12: what a step and an epoch are does not depend on the number of ranks.
+TEST(StepScheduler, StepsAreTheSameOnAnyNumberOfRanks) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 8;
+  settings.local_batch_size = 1;
+  settings.num_epochs = 3;
+  settings.ckpt_every_steps = 2;
+  const StepScheduler one(settings, 1, 5);
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    const StepScheduler several(settings, ranks, 5);
+    EXPECT_EQ(several.total_steps(), one.total_steps());
+    EXPECT_EQ(checkpoints(several), checkpoints(one));
+  }
 }
 
 TEST(StepScheduler, NamesTheNearestLegalBatch) {

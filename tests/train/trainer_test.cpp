@@ -40,7 +40,8 @@ TEST_F(Trainer, ActivationCheckpointingChangesNoBit) {
   }
 }
 
-// user_reports 79: the rates after a resume are those of the uninterrupted run, too.
+// recipes.md section 5, 15; user_reports 79: the rates after a resume are those of the
+// uninterrupted run, too.
 TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
   for (const char* dtype : {"float32", "bfloat16"}) {
     const std::string whole = cat("whole_", dtype), parts = cat("parts_", dtype);
@@ -64,6 +65,7 @@ TEST_F(Trainer, ResumeInTheMiddleOfAnEpochGivesTheSameBits) {
   }
 }
 
+// recipes.md section 5, 15.
 TEST_F(Trainer, ZeroStepsLoadAndSaveTheSameTensorBytes) {
   const std::string recipe = golden_recipe("out");
   std::string zero = recipe;

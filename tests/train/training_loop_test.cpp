@@ -144,6 +144,7 @@ Outcome run(const std::vector<data::Pack>& packs, std::int64_t global, std::int6
   return at_once;
 }
 
+// recipes.md section 5, 13, and section 8, row 24.
 TEST(TrainingLoop, BatchWithoutLabelsLeavesTheWeightsAndLogsNoLoss) {
   const Outcome with = run({pack(9, 1), pack(7, 2, false)}, 1, 1);
   const Outcome alone = run({pack(9, 1)}, 1, 1);

@@ -1,7 +1,7 @@
 // What users report of packing, the loss's normalisation and the optimizer (user_reports.md 2b), as
 // far as one rank can show it and no other test does: 21 in glm_moe_dsa_test.cpp, 23 and 25 in
 // packed_dataset_test.cpp, 24 in dsa_indexer_test.cpp, 27 to 29 in training_loop_test.cpp, 32 in
-// trainer_settings_test.cpp.
+// trainer_settings_test.cpp. Of 28 and 30 the sums that ranks would add up.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,6 +59,81 @@ TEST(PackingReports, ADocumentWithoutLabelsContributesNothing) {
   for (std::size_t p = 0; p < expected.size(); ++p)
     for (std::size_t i = 0; i < expected[p].size(); ++i)
       ASSERT_NEAR(found[p][i], expected[p][i], 1e-12);
+}
+
+// Losses and gradients of several engines, added up as ranks add them: no share is divided.
+struct Sum {
+  double loss = 0;
+  std::vector<std::vector<double>> gradients;
+
+  void add(const data::Pack& share) {
+    const auto engine = tiny_engine();
+    loss += loss_of(*engine, share);
+    const auto of = test::gradients(engine->model(), nullptr);
+    if (gradients.empty()) {
+      gradients = of;
+      return;
+    }
+    for (std::size_t p = 0; p < of.size(); ++p)
+      for (std::size_t i = 0; i < of[p].size(); ++i) gradients[p][i] += of[p][i];
+  }
+  void expect_equal(const Sum& other) const {
+    EXPECT_NEAR(loss, other.loss, 1e-12 * std::abs(other.loss));
+    for (std::size_t p = 0; p < gradients.size(); ++p)
+      for (std::size_t i = 0; i < gradients[p].size(); ++i)
+        ASSERT_NEAR(gradients[p][i], other.gradients[p][i], 1e-11);
+  }
+};
+
+// 28, and recipes.md section 5, 12: eight sequences on 1, 2, 4 or 8 data-parallel ranks, whose
+// shares hold different numbers of labels, have one sum; it is divided once, by the labels of all.
+TEST(PackingReports, SharesOfDataParallelRanksAddUpToTheBatch) {
+  std::vector<data::Pack> packs;
+  for (std::int32_t i = 0; i < 8; ++i)
+    packs.push_back(random_pack(3 + 2 * i, static_cast<std::uint64_t>(i), i != 5));
+  Sum whole;
+  data::Pack all = packs[0];
+  for (std::size_t i = 1; i < packs.size(); ++i) all.append(packs[i]);
+  whole.add(all);
+  for (const std::size_t ranks : {2U, 4U, 8U}) {
+    Sum sum;
+    std::int64_t labels = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      data::Pack share;
+      for (std::size_t i = rank; i < packs.size(); i += ranks) share.append(packs[i]);
+      labels += share.label_tokens();
+      sum.add(share);
+    }
+    EXPECT_EQ(labels, all.label_tokens());
+    sum.expect_equal(whole);
+  }
+}
+
+// 30: context-parallel ranks hold slices of one sequence, of which only the first has labels here.
+// A rank's loss is that of its own slice; those without a label add zeros.
+TEST(PackingReports, SlicesOfContextParallelRanksAddUpAlsoWhereOneHasNoLabel) {
+  data::Pack pack = random_pack(12, 7);
+  std::fill(pack.labels.begin() + 3, pack.labels.end(), data::kNoLabel);
+  Sum whole;
+  whole.add(pack);
+  for (const std::size_t ranks : {2U, 4U}) {
+    Sum sum;
+    const std::size_t slice = pack.ids.size() / ranks;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      data::Pack own = pack;  // keys of the other ranks are seen, their losses are not its own
+      for (std::size_t t = 0; t < own.labels.size(); ++t)
+        if (t / slice != rank) own.labels[t] = data::kNoLabel;
+      Sum alone;
+      alone.add(own);
+      if (rank > 0) {
+        EXPECT_EQ(alone.loss, 0);
+        for (const auto& gradient : alone.gradients)
+          for (const double g : gradient) ASSERT_EQ(g, 0);
+      }
+      sum.add(own);
+    }
+    sum.expect_equal(whole);
+  }
 }
 
 // 31: with g = 1 and lr 1e-5 a weight of 1 falls by 1e-5 a step; the default keeps that in bf16
