@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "models/checkpoint_files.h"
+#include "models/stored_reader.h"
 
 namespace glmtune::models {
 namespace {
@@ -133,6 +134,31 @@ void compare(const CheckpointFiles& files, const GlmConfig& config, Problems& pr
   std::sort(unexpected.begin(), unexpected.end());
   for (const std::string& name : unexpected) {
     problems.add(cat(name, ": is not expected", why_unexpected(config, name)));
+  }
+}
+
+void check_tied_head(const CheckpointFiles& files, const GlmConfig& config, Problems& problems) {
+  const StoredTensor* head = files.find("lm_head.weight");
+  if (!config.tie_word_embeddings || head == nullptr) return;
+  const StoredTensor& embedding = *files.find("model.embed_tokens.weight");
+  if (head->info->shape != embedding.info->shape) {
+    problems.add(cat("lm_head.weight: expected the embedding's shape (tie_word_embeddings), found ",
+                     head->info->shape_string()));
+    return;
+  }
+  const std::int64_t count = head->info->count();
+  std::vector<double> a(static_cast<std::size_t>(std::min(count, kStreamChunk)));
+  std::vector<double> b(a.size());
+  for (std::int64_t first = 0; first < count; first += kStreamChunk) {
+    const std::int64_t n = std::min(kStreamChunk, count - first);
+    head->file->read_elements(*head->info, first, n, a.data(), DType::kF64);
+    embedding.file->read_elements(*embedding.info, first, n, b.data(), DType::kF64);
+    if (!std::equal(a.begin(), a.begin() + n, b.begin())) {
+      problems.add(
+          "lm_head.weight: differs from model.embed_tokens.weight although config.json says "
+          "tie_word_embeddings; set it to false, or remove lm_head.weight");
+      return;
+    }
   }
 }
 

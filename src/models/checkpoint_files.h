@@ -56,4 +56,8 @@ bool is_mtp_tensor(const GlmConfig& config, std::string_view name);
 // Missing, unexpected and misshaped tensors, wrong types, FP8 tensors without their scales.
 void compare(const CheckpointFiles& files, const GlmConfig& config, Problems& problems);
 
+// A tied model reads its head from the embedding: a head stored beside it must be the same. Reads
+// both; for files in which compare finds nothing.
+void check_tied_head(const CheckpointFiles& files, const GlmConfig& config, Problems& problems);
+
 }  // namespace glmtune::models

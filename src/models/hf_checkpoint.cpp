@@ -28,32 +28,6 @@ DType most_common_dtype(const CheckpointFiles& files, const GlmConfig& config) {
   return most->first;
 }
 
-// A tied model reads its head from the embedding; a second copy in the file must agree with it.
-void check_tied_head(const CheckpointFiles& files, const GlmConfig& config, Problems& problems) {
-  const StoredTensor* head = files.find("lm_head.weight");
-  if (!config.tie_word_embeddings || head == nullptr) return;
-  const StoredTensor& embedding = *files.find("model.embed_tokens.weight");
-  if (head->info->shape != embedding.info->shape) {
-    problems.add(cat("lm_head.weight: expected the embedding's shape (tie_word_embeddings), found ",
-                     head->info->shape_string()));
-    return;
-  }
-  const std::int64_t count = head->info->count();
-  std::vector<double> a(static_cast<std::size_t>(std::min(count, kStreamChunk)));
-  std::vector<double> b(a.size());
-  for (std::int64_t first = 0; first < count; first += kStreamChunk) {
-    const std::int64_t n = std::min(kStreamChunk, count - first);
-    head->file->read_elements(*head->info, first, n, a.data(), DType::kF64);
-    embedding.file->read_elements(*embedding.info, first, n, b.data(), DType::kF64);
-    if (!std::equal(a.begin(), a.begin() + n, b.begin())) {
-      problems.add(
-          "lm_head.weight: differs from model.embed_tokens.weight although config.json says "
-          "tie_word_embeddings; set it to false, or remove lm_head.weight");
-      return;
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<StoredPart> stored_parts(const CheckpointFiles& files, const nn::Parameter& parameter) {

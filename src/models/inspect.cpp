@@ -82,6 +82,7 @@ Inspection inspect_folder(const std::string& folder) {
   Problems problems;
   const CheckpointFiles files = CheckpointFiles::open(folder, problems);
   compare(files, *out.config, problems);
+  if (problems.empty()) check_tied_head(files, *out.config, problems);
   out.problems = problems.list();
   out.files = files.names;
   std::unordered_map<std::string, std::string_view> components;

@@ -102,6 +102,20 @@ TEST(Inspect, DescribesACheckpointAndItsProblems) {
   EXPECT_NE(to_text(in).find("extra: is not expected"), std::string::npos);
 }
 
+TEST(Inspect, ATiedHeadThatDiffersIsAProblem) {
+  const TempFolder folder;
+  CheckpointBuilder b = CheckpointBuilder::from(std::string(GLMTUNE_FIXTURES) + "/golden/packed");
+  b.config.set("tie_word_embeddings", true);
+  b.write(folder / "differs");
+  const Inspection in = inspect(folder / "differs");
+  ASSERT_EQ(in.problems.size(), 1U);
+  EXPECT_NE(in.problems[0].find("lm_head.weight: differs"), std::string::npos) << in.problems[0];
+  EXPECT_FALSE(to_value(in).find("ok")->as_bool());
+  b.tensors["lm_head.weight"] = b.tensors["model.embed_tokens.weight"];
+  b.write(folder / "same");
+  EXPECT_TRUE(inspect(folder / "same").problems.empty());
+}
+
 TEST(Inspect, ListsASingleFile) {
   const Inspection in =
       inspect(std::string(GLMTUNE_FIXTURES) + "/golden/packed/golden.safetensors");
