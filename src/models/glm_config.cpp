@@ -214,7 +214,8 @@ std::vector<IndexerType> indexer_types(const Reader& r, std::int64_t layers) {
     }
   } else {
     key = "index_skip_topk_offset";
-    const std::int64_t freq = r.size_or("index_topk_freq", 1);
+    // As transformers reads it, what is below 1 counts as 1.
+    const std::int64_t freq = std::max<std::int64_t>(r.size_or("index_topk_freq", 1, -kMaxSize), 1);
     const std::int64_t offset = r.size_or("index_skip_topk_offset", 2, 0);
     for (std::int64_t i = 0; i < layers; ++i) {
       const bool full = std::max<std::int64_t>(i - offset + 1, 0) % freq == 0;
@@ -242,11 +243,33 @@ std::vector<MlpType> mlp_layer_types(const Reader& r, std::int64_t layers) {
     r.error("first_k_dense_replace", "is missing (and so is `mlp_layer_types`)");
   }
   const std::int64_t dense = r.size_or("first_k_dense_replace", 0, 0);
-  const std::int64_t freq = r.size_or("moe_layer_freq", 1);
+  if (const std::int64_t freq = r.size_or("moe_layer_freq", 1); freq != 1) {
+    r.error("moe_layer_freq",
+            cat("expected 1, found ", freq, ": in this architecture every layer from ",
+                "first_k_dense_replace on has experts; for another pattern give mlp_layer_types"));
+  }
   for (std::int64_t i = 0; i < layers; ++i) {
-    out.push_back(i >= dense && i % freq == 0 ? MlpType::kSparse : MlpType::kDense);
+    out.push_back(i >= dense ? MlpType::kSparse : MlpType::kDense);
   }
   return out;
+}
+
+// The number of routed experts has three names; of two that differ one is wrong.
+std::int64_t routed_experts(const Reader& r) {
+  constexpr std::int64_t kMost = 1 << 16;
+  std::string_view first;
+  std::int64_t count = 0;
+  for (const std::string_view key : {"n_routed_experts", "num_experts", "num_local_experts"}) {
+    if (!r.has(key)) continue;
+    const std::int64_t found = r.size(key, kMost);
+    if (!first.empty() && found != count) {
+      r.error(key, cat("found ", found, ", but ", first, " is ", count,
+                       ", and they are one number; remove the wrong one"));
+    }
+    if (first.empty()) first = key;
+    count = found;
+  }
+  return first.empty() ? r.size("n_routed_experts", kMost) : count;
 }
 
 std::optional<DType> stored_dtype(const Reader& r) {
@@ -296,6 +319,13 @@ std::optional<std::int64_t> token_id(const Reader& r, std::string_view key, std:
   return v->as_int();
 }
 
+// Published configs write -1 for "none". Nothing here needs the id: padding is known by lengths.
+std::optional<std::int64_t> pad_id(const Reader& r, std::int64_t vocab) {
+  const Value* v = r.find("pad_token_id");
+  if (v != nullptr && v->is_int() && v->as_int() < 0) return std::nullopt;
+  return token_id(r, "pad_token_id", vocab);
+}
+
 std::vector<std::int64_t> eos_ids(const Reader& r, std::int64_t vocab) {
   const Value* v = r.find("eos_token_id");
   if (v == nullptr) return {};
@@ -322,12 +352,14 @@ void check_fixed_choices(const Reader& r) {
   if (r.number_or("attention_dropout", 0) != 0) {
     r.error("attention_dropout", "is not supported; expected 0.0");
   }
-  if (const Value* types = r.find("layer_types"); types != nullptr && types->is_array()) {
-    for (const Value& t : types->as_array()) {
-      if (!t.is_string() || t.as_string() != "deepseek_sparse_attention") {
-        r.error("layer_types", cat("expected \"deepseek_sparse_attention\" in every layer, found ",
-                                   Reader::shown(t)));
-      }
+}
+
+void check_layer_types(const Reader& r, std::int64_t layers) {
+  if (!r.has("layer_types")) return;
+  for (const std::string& w : words(r, "layer_types", layers)) {
+    if (w != "deepseek_sparse_attention") {
+      r.error("layer_types",
+              cat("expected \"deepseek_sparse_attention\" in every layer, found \"", w, "\""));
     }
   }
 }
@@ -410,11 +442,11 @@ GlmConfig parse_glm_config(const Value& config, std::string_view where) {
   c.indexer_rope_interleave = r.flag_or("indexer_rope_interleave", true);
   c.indexer_types = indexer_types(r, c.num_hidden_layers);
 
+  check_layer_types(r, c.num_hidden_layers);
   c.mlp_layer_types = mlp_layer_types(r, c.num_hidden_layers);
   c.intermediate_size = r.size("intermediate_size");
   c.moe_intermediate_size = r.size("moe_intermediate_size");
-  c.n_routed_experts =
-      r.size(r.has("n_routed_experts") ? "n_routed_experts" : "num_experts", 1 << 16);
+  c.n_routed_experts = routed_experts(r);
   c.num_experts_per_tok = r.size("num_experts_per_tok");
   c.n_shared_experts = r.size("n_shared_experts");
   c.n_group = r.size_or("n_group", 1);
@@ -425,7 +457,7 @@ GlmConfig parse_glm_config(const Value& config, std::string_view where) {
   c.dtype = stored_dtype(r);
   c.quantization_config = quantization(r, where);
   c.eos_token_id = eos_ids(r, c.vocab_size);
-  c.pad_token_id = token_id(r, "pad_token_id", c.vocab_size);
+  c.pad_token_id = pad_id(r, c.vocab_size);
   c.bos_token_id = token_id(r, "bos_token_id", c.vocab_size);
   check_consistency(c, r);
   return c;

@@ -69,7 +69,7 @@ struct GlmConfig {
   std::optional<DType> dtype;  // what the file says; weights may be FP8 all the same
   std::optional<Fp8Blocks> quantization_config;  // present: the weights are block-scaled FP8
   std::vector<std::int64_t> eos_token_id;        // empty: the file names none
-  std::optional<std::int64_t> pad_token_id;
+  std::optional<std::int64_t> pad_token_id;      // nothing also where the file says -1
   std::optional<std::int64_t> bos_token_id;
 
   std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }

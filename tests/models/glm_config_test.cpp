@@ -146,6 +146,52 @@ TEST(GlmConfig, AliasesAndDefaults) {
   EXPECT_EQ(parse_glm_config(v, "f").quantization_config->block_columns, 128);
 }
 
+TEST(GlmConfig, TheNamesOfTheNumberOfExpertsMustAgree) {
+  io::Value v = glm5();
+  v.erase("n_routed_experts");
+  v.set("num_local_experts", 16);
+  EXPECT_EQ(parse_glm_config(v, "f").n_routed_experts, 16);
+  v.set("n_routed_experts", 16);
+  EXPECT_EQ(parse_glm_config(v, "f").n_routed_experts, 16);
+  v.set("num_experts", 8);
+  EXPECT_NE(message_of(v).find("key `num_experts`: found 8, but n_routed_experts is 16"),
+            std::string::npos)
+      << message_of(v);
+  v.erase("num_local_experts");
+  v.erase("num_experts");
+  v.erase("n_routed_experts");
+  EXPECT_NE(message_of(v).find("`n_routed_experts`: is missing"), std::string::npos);
+}
+
+TEST(GlmConfig, LayersAreReadAsTransformersReadsThem) {
+  EXPECT_NE(message_with("moe_layer_freq", 2).find("key `moe_layer_freq`: expected 1, found 2"),
+            std::string::npos);
+  for (const int freq : {0, -3}) {
+    io::Value v = glm52();
+    v.set("index_topk_freq", freq);
+    const GlmConfig c = parse_glm_config(v, "f");
+    for (std::int64_t i = 0; i < 78; ++i) EXPECT_TRUE(c.is_full(i)) << i;
+  }
+  io::Value::Array types(77, io::Value("deepseek_sparse_attention"));
+  EXPECT_NE(message_with("layer_types", types).find("expected 78 entries (num_hidden_layers)"),
+            std::string::npos);
+  types.emplace_back("deepseek_sparse_attention");
+  EXPECT_EQ(message_with("layer_types", types), "accepted");
+  types[5] = "full_attention";
+  EXPECT_NE(message_with("layer_types", types).find("found \"full_attention\""), std::string::npos);
+  EXPECT_NE(message_with("layer_types", "deepseek_sparse_attention").find("expected a list"),
+            std::string::npos);
+}
+
+TEST(GlmConfig, ANegativePadTokenIsNone) {
+  io::Value v = glm5();
+  v.set("pad_token_id", -1);
+  EXPECT_EQ(parse_glm_config(v, "f").pad_token_id, std::nullopt);
+  v.set("pad_token_id", 154880);
+  EXPECT_NE(message_of(v).find("`pad_token_id`: expected a token id below vocab_size 154880"),
+            std::string::npos);
+}
+
 TEST(GlmConfig, OtherArchitecturesAreRefusedByName) {
   io::Value v = glm5();
   v.set("model_type", "glm4_moe");
