@@ -7,13 +7,16 @@ Letters, numbers and white space are what the official `tokenizers` engine takes
 and \\s, read from a probe of every code point: {"letter_pL": [[first, last], ...], "number_pN",
 "whitespace_s"}. Normalization starts from Python's unicodedata and drops what the official NFC
 normalizer, built on an older Unicode, does not know; it is asked about every code point (PyPI:
-tokenizers). Case mappings and printability are Python's own, for the string methods of chat
-templates.
+tokenizers). Word characters are what keeps a single_word added token from matching beside them,
+asked in the same way. Case mappings and printability are Python's own, for the string methods of
+chat templates.
 """
 import json
 import sys
 import unicodedata
 
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import BPE
 from tokenizers.normalizers import NFD
 
 WIDTH = 98
@@ -82,6 +85,14 @@ def normalization():
     return runs, pairs
 
 
+def word_characters():
+    # Unknown characters give no token: the encoding is empty where the added token is refused.
+    tokenizer = Tokenizer(BPE())
+    tokenizer.add_tokens([AddedToken("word", single_word=True, normalized=False)])
+    found = tokenizer.encode_batch(["word" + chr(c) for c in CODES])
+    return ranges([c for c, encoding in zip(CODES, found) if not encoding.ids])
+
+
 def case_map(mapping):
     """Ranges {first, last, stride, delta} and what maps to several characters."""
     runs, several = [], []
@@ -115,6 +126,7 @@ def main():
     ]
     for name, key in (("Letters", "letter_pL"), ("Numbers", "number_pN"), ("Spaces", "whitespace_s")):
         out.append(table("CodeRange", name, map(hexes, classes[key])))
+    out.append(table("CodeRange", "WordCharacters", map(hexes, word_characters())))
     runs, pairs = normalization()
     out.append(table("ClassRange", "CombiningClasses", [hexes(r[:2]) + [str(r[2])] for r in runs]))
     out.append(

@@ -7,11 +7,6 @@
 namespace glmtune::text {
 namespace {
 
-bool is_word_character(char32_t code) {
-  const auto c = static_cast<CharClass>(char_classes()[code]);
-  return c == kLetter || c == kNumber || code == '_';
-}
-
 std::size_t previous_code(std::string_view text, std::size_t pos) {
   do {
     --pos;

@@ -120,7 +120,10 @@ class Encoder {
         source_range);
   }
 
-  void added(const AddedTokenMatcher::Match& m, ByteRange range) {
+  // Where the token begins in white space that rstrip gave to the one before it, that one's range
+  // ends there (`overlaps`).
+  void added(const AddedTokenMatcher::Match& m, ByteRange range, bool overlaps) {
+    if (overlaps) out_.offsets.back().end = range.begin;
     out_.ids.push_back(m.id);
     out_.offsets.push_back(range);
   }
@@ -129,12 +132,14 @@ class Encoder {
   template <class MayMatch, class Refused, class Range>
   void normalized(std::string_view text, const MayMatch& may_match, const Refused& refused,
                   const Range& range) {
-    std::size_t pos = 0;
+    std::size_t pos = 0;   // what is before it has its tokens
+    std::size_t from = 0;  // where the next spelling may begin
     if (!t_.normalized_matcher.empty()) {
-      while (const auto m = t_.normalized_matcher.find(text, pos, pos, may_match, refused)) {
-        ordinary(text.substr(pos, m->begin - pos), pos, range);
-        added(*m, range(m->begin, m->end));
+      while (const auto m = t_.normalized_matcher.find(text, from, pos, may_match, refused)) {
+        if (pos < m->begin) ordinary(text.substr(pos, m->begin - pos), pos, range);
+        added(*m, range(m->begin, m->end), m->begin < pos);
         pos = m->end;
+        from = m->spelled_end;
       }
     }
     ordinary(text.substr(pos), pos, range);
@@ -212,11 +217,13 @@ std::size_t Tokenizer::encode_where(std::string_view text, std::span<const ByteR
   };
 
   Encoder encoder(*impl_, state, out);
-  std::size_t pos = 0;
-  while (const auto m = impl_->raw_matcher.find(text, pos, pos, may_match, refused)) {
-    encoder.piece(text, pos, m->begin, may_match, refused);
-    encoder.added(*m, {m->begin, m->end});
+  std::size_t pos = 0;   // what is before it has its tokens
+  std::size_t from = 0;  // where the next spelling may begin
+  while (const auto m = impl_->raw_matcher.find(text, from, pos, may_match, refused)) {
+    if (pos < m->begin) encoder.piece(text, pos, m->begin, may_match, refused);
+    encoder.added(*m, {m->begin, m->end}, m->begin < pos);
     pos = m->end;
+    from = m->spelled_end;
   }
   encoder.piece(text, pos, text.size(), may_match, refused);
   return spellings;

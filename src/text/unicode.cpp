@@ -93,6 +93,10 @@ const CodeTable& char_classes() {
   return table;
 }
 
+bool is_word_character(char32_t code) {
+  return contains(kWordCharacters, code);
+}
+
 bool is_python_space(char32_t code) {
   return (code >= 0x1C && code <= 0x1F) || contains(kSpaces, code);
 }

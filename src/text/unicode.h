@@ -37,6 +37,8 @@ class CodeTable {
 // What \p{L}, \p{N} and \s of a split regex see; the rest is kOther.
 enum CharClass : std::uint8_t { kOther, kLetter, kNumber, kSpace };
 const CodeTable& char_classes();
+// \w: letters, marks, decimal digits, letter numbers, connectors and joiners.
+bool is_word_character(char32_t code);
 
 // Python's str methods, for one code point or a text.
 bool is_python_space(char32_t code);

@@ -27,7 +27,8 @@ struct CaseSeveral {
 };
 
 // All sorted by their first member, except that kTitle is in two sorted parts.
-extern const std::span<const CodeRange> kLetters, kNumbers, kSpaces, kNotPrintable, kCased;
+extern const std::span<const CodeRange> kLetters, kNumbers, kSpaces, kWordCharacters, kNotPrintable,
+    kCased;
 extern const std::span<const ClassRange> kCombiningClasses;
 extern const std::span<const Decomposition> kDecompositions;
 // kTitle only holds what differs from upper case.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/error.h"
@@ -113,6 +114,62 @@ TEST(Tokenizer, AddedTokenFlags) {
   EXPECT_EQ(t.encode("a <r> \nb", kMatching).ids, (Ids{'a', ' ', 263, 'b'}));
   EXPECT_EQ(t.encode("a word", kMatching).ids, (Ids{'a', ' ', 264}));
   EXPECT_EQ(t.encode("words", kMatching).ids, (Ids{'w', 'o', 'r', 'd', 's'}));
+}
+
+// Here and in the next tests: ids and splits as the official library gives them.
+TEST(Tokenizer, SingleWordTokensStandBesideNoWordCharacter) {
+  SmallTokenizer small;
+  small.added = {SmallTokenizer::added_token("word", false)};
+  small.added[0].set("single_word", true);
+  const Tokenizer t = small.build();
+  const auto matches = [&](const std::string& text) {
+    const Ids ids = t.encode(text, kMatching).ids;
+    return std::find(ids.begin(), ids.end(), 262) != ids.end();
+  };
+  // A mark, the joiners, a letter number, a circled letter, a connector, a digit.
+  for (const char* c :
+       {"\u0301", "\u200C", "\u200D", "\u2160", "\u24B6", "\u203F", "\u0663", "_"}) {
+    EXPECT_FALSE(matches(std::string("word") + c)) << c;
+    EXPECT_FALSE(matches(std::string(c) + "word")) << c;
+  }
+  // A superscript, a fraction, a circled digit; symbols.
+  for (const char* c : {"\u00B2", "\u00BD", "\u2460", "-", "\u200B", "\U0001F600"}) {
+    EXPECT_TRUE(matches(std::string("word") + c)) << c;
+    EXPECT_TRUE(matches(std::string(c) + "word")) << c;
+  }
+}
+
+TEST(Tokenizer, APartOfAWordIsPassedOverWhole) {
+  SmallTokenizer small;
+  small.added = {SmallTokenizer::added_token("ab", false), SmallTokenizer::added_token("bc", false),
+                 SmallTokenizer::added_token("a", false)};
+  small.added[0].set("single_word", true);
+  const Tokenizer t = small.build();
+  EXPECT_EQ(t.encode("abc", kMatching).ids, (Ids{'a', 'b', 'c'}));
+  EXPECT_EQ(t.encode("abbc", kMatching).ids, (Ids{'a', 'b', 263}));
+  EXPECT_EQ(t.encode(" ab", kMatching).ids, (Ids{' ', 262}));
+  EXPECT_EQ(t.encode("xab", kMatching).ids, (Ids{'x', 'a', 'b'}));
+}
+
+TEST(Tokenizer, SpaceTakenByRstripMayHoldTheNextToken) {
+  for (const bool normalized : {false, true}) {
+    SmallTokenizer small;
+    small.added = {SmallTokenizer::added_token("<R>", false),
+                   SmallTokenizer::added_token("\n\n", false),
+                   SmallTokenizer::added_token("<L>", false)};
+    small.added[0].set("rstrip", true);
+    small.added[2].set("lstrip", true);
+    for (io::Value& token : small.added) token.set("normalized", normalized);
+    const Tokenizer t = small.build();
+    EXPECT_EQ(t.encode("<R>\n\n", kMatching).ids, (Ids{262, 263}));
+    const Encoding e = t.encode("<R> \n\n x", kMatching);
+    EXPECT_EQ(e.ids, (Ids{262, 263, ' ', 'x'}));
+    EXPECT_EQ(e.offsets, (std::vector<ByteRange>{{0, 4}, {4, 6}, {6, 7}, {7, 8}}));
+    EXPECT_EQ(t.encode("a<R> \n\n \n\n", kMatching).ids, (Ids{'a', 262, 263, ' ', 263}));
+    const Encoding both = t.encode("<R>  <L>", kMatching);
+    EXPECT_EQ(both.ids, (Ids{262, 264}));
+    EXPECT_EQ(both.offsets, (std::vector<ByteRange>{{0, 5}, {5, 8}}));
+  }
 }
 
 TEST(Tokenizer, OffsetsAreBytesOfTheText) {
