@@ -44,7 +44,8 @@ struct Encoding {
 
 struct EncodeOptions {
   // Whether the spelling of an added token becomes that token (leftmost, longest). Off, the text
-  // is ordinary text throughout and none of the added ids can come out.
+  // is ordinary text throughout: the only added ids that can come out are those of words (not
+  // special) that the BPE vocabulary has as well.
   bool match_added_tokens = false;
 };
 

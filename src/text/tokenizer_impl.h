@@ -17,7 +17,8 @@ namespace glmtune::text {
 
 struct Tokenizer::Impl {
   std::string where;
-  // Ordinary tokens only: an added token's id can never come out of ordinary text.
+  // Ordinary tokens only, so that a marker's id can never come out of ordinary text. An added token
+  // is here where it is an entry of the model's vocabulary too, a word, and not flagged special.
   Vocabulary vocabulary;
   MergeTable merges;
   std::array<std::int32_t, 256> byte_ids{};  // -1: the vocabulary lacks the byte

@@ -13,6 +13,7 @@
 #include "text/merge_loader.h"
 #include "text/nfc.h"
 #include "text/tokenizer_impl.h"
+#include "text/unicode.h"
 
 namespace glmtune::text {
 namespace {
@@ -203,6 +204,19 @@ class Loader {
 
   static bool valid_id(std::int64_t id) { return id >= 0 && id < (1 << 24); }
 
+  // Whether the vocabulary's entry `token` with the id of an added token stays an ordinary token. A
+  // marker does not: text that users wrote must never give its id. But a word that was added once
+  // more (so that it is found whole) stays one in other words, as in the official library.
+  bool is_ordinary_too(const AddedToken& added, std::string_view token) const {
+    if (added.special || added.content != token) return false;
+    for (std::size_t i = 0; i < token.size();) {
+      const Decoded d = decode_utf8(token, i);
+      if (!is_word_character(d.code)) return false;
+      i += d.length;
+    }
+    return true;
+  }
+
   void read_model(od::object& model) {
     check_model(model);
     read_vocabulary(model);
@@ -244,7 +258,9 @@ class Loader {
         throw simdjson::simdjson_error(error);
       if (!valid_id(id)) bad(cat("token \"", token, "\" has id ", id));
       const auto id32 = static_cast<std::int32_t>(id);
-      if (impl_->added_by_id.count(id32) > 0) continue;
+      const auto added = impl_->added_by_id.find(id32);
+      if (added != impl_->added_by_id.end() && !is_ordinary_too(impl_->added[added->second], token))
+        continue;
       bytes.clear();
       if (!append_byte_level(token, bytes)) {
         bad(cat("token ", id, " \"", token, "\" is not written in the byte-level alphabet"));

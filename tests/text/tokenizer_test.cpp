@@ -172,6 +172,41 @@ TEST(Tokenizer, SpaceTakenByRstripMayHoldTheNextToken) {
   }
 }
 
+TEST(Tokenizer, AnAddedWordOfTheVocabularyIsAlsoAnOrdinaryToken) {
+  SmallTokenizer small;
+  small.merges.insert(small.merges.end(), {{"w", "o"}, {"wo", "r"}, {"wor", "d"}});
+  io::Value json = small.value();
+  const auto with_added = [&](bool special, bool single_word, const char* content,
+                              std::int32_t id) {
+    io::Value word = SmallTokenizer::added_token(content, special);
+    word.set("id", id);
+    word.set("single_word", single_word);
+    json.set("added_tokens", io::Value::Array{word});
+    return Tokenizer::parse(io::to_json(json), "", "small");
+  };
+  // 262 wo, 263 wor, 264 word
+  const Tokenizer t = with_added(false, true, "word", 264);
+  EXPECT_EQ(t.encode("\uAC00word", kMatching).ids, (Ids{0xEA, 0xB0, 0x80, 264}));
+  EXPECT_EQ(t.encode("words", kMatching).ids, (Ids{264, 's'}));
+  EXPECT_EQ(t.encode("a word", kMatching).ids, (Ids{'a', ' ', 264}));
+  EXPECT_EQ(t.encode("word").ids, (Ids{264}));
+  // What is flagged special never comes out of ordinary text.
+  EXPECT_EQ(with_added(true, false, "word", 264).encode("words").ids, (Ids{263, 'd', 's'}));
+  EXPECT_EQ(with_added(true, false, "word", 264).encode("words", kMatching).ids, (Ids{264, 's'}));
+}
+
+TEST(Tokenizer, AMarkerOfTheVocabularyNeverComesOutOfOrdinaryText) {
+  SmallTokenizer small;
+  small.merges.insert(small.merges.end(), {{"<", "t"}, {"<t", ">"}});
+  io::Value json = small.value();
+  io::Value marker = SmallTokenizer::added_token("<t>", false);
+  marker.set("id", 263);
+  json.set("added_tokens", io::Value::Array{marker});
+  const Tokenizer t = Tokenizer::parse(io::to_json(json), "", "small");
+  EXPECT_EQ(t.encode("<t>", kMatching).ids, (Ids{263}));
+  for (const std::int32_t id : t.encode("<t>").ids) EXPECT_NE(id, 263);
+}
+
 TEST(Tokenizer, OffsetsAreBytesOfTheText) {
   const Tokenizer t = SmallTokenizer().build();
   const Encoding e = t.encode("hello\xC3\xA9<think> hello", kMatching);
