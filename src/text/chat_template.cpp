@@ -13,6 +13,7 @@ struct ChatTemplate::Impl {
   std::string source;
   std::string where;
   jinja::Program program;
+  std::string tool_use;  // where the template for conversations with tools is, if another one
 };
 
 namespace {
@@ -30,6 +31,10 @@ constexpr std::size_t kMaxSource = std::size_t(4) << 20U;
 }  // namespace
 
 ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
+  return parse(std::move(source), std::move(where), "");
+}
+
+ChatTemplate ChatTemplate::parse(std::string source, std::string where, std::string tool_use) {
   if (source.size() > kMaxSource) {
     fail_at(where, 1, -1, "TemplateSyntaxError",
             cat("a template of ", source.size(), " bytes (at most ", kMaxSource, ")"));
@@ -42,13 +47,17 @@ ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
   }
   impl->source = std::move(source);
   impl->where = std::move(where);
+  impl->tool_use = std::move(tool_use);
   return ChatTemplate(std::move(impl));
 }
 
 ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::filesystem::path path(folder);
   const std::filesystem::path file = path / "chat_template.jinja";
-  if (std::filesystem::exists(file)) return parse(io::read_file(file.string()), file.string());
+  const std::filesystem::path tool_file = path / "additional_chat_templates" / "tool_use.jinja";
+  std::string tool_use = std::filesystem::exists(tool_file) ? tool_file.string() : "";
+  if (std::filesystem::exists(file))
+    return parse(io::read_file(file.string()), file.string(), std::move(tool_use));
   const std::filesystem::path config = path / "tokenizer_config.json";
   if (std::filesystem::exists(config)) {
     const io::Value value = io::read_json_file(config.string());
@@ -57,12 +66,15 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
       const io::Value* by_name = nullptr;
       for (const io::Value& named : found->as_array()) {
         const io::Value* name = named.is_object() ? named.find("name") : nullptr;
-        if (name != nullptr && *name == io::Value("default")) by_name = named.find("template");
+        if (name == nullptr) continue;
+        if (*name == io::Value("default")) by_name = named.find("template");
+        if (*name == io::Value("tool_use"))
+          tool_use = config.string() + " (chat_template \"tool_use\")";
       }
       found = by_name;
     }
     if (found != nullptr && found->is_string()) {
-      return parse(found->as_string(), config.string() + " (chat_template)");
+      return parse(found->as_string(), config.string() + " (chat_template)", std::move(tool_use));
     }
   }
   fail(cat(folder,
@@ -74,6 +86,16 @@ Rendered ChatTemplate::render(const io::Value& context, const RenderOptions& opt
   if (!context.is_object()) {
     fail(cat(impl_->where, ": the context of a template must be an object, found ",
              context.kind_name()));
+  }
+  const io::Value* tools = context.find("tools");
+  if (!impl_->tool_use.empty() && tools != nullptr && !tools->is_null()) {
+    fail_at(impl_->where, 1, -1, "ValueError",
+            cat("the conversation has tools, and the checkpoint has two templates: this one "
+                "(\"default\", for those without tools) and ",
+                impl_->tool_use,
+                " for those with tools, of which only the first is used; give the one for tools as "
+                "dataset.chat_template and train the two kinds of data in runs of their own, or "
+                "leave the tools out"));
   }
   jinja::Heap heap(options.limits);
   jinja::Evaluator evaluator(impl_->program, heap, options);

@@ -77,7 +77,9 @@ class ChatTemplate {
   // `where` names the source in error messages. Throws TemplateError on a syntax error.
   static ChatTemplate parse(std::string source, std::string where);
   // chat_template.jinja of a checkpoint folder, else the chat_template of its
-  // tokenizer_config.json (of several named ones "default"). An error where there is none.
+  // tokenizer_config.json (of several named ones "default"). An error where there is none. Where
+  // there is a "tool_use" beside it (in that list, or additional_chat_templates/tool_use.jinja),
+  // transformers takes that for a context with tools; here rendering such a context is an error.
   static ChatTemplate load(const std::string& folder);
 
   // `context` is an object: messages, tools, add_generation_prompt, bos_token, options ...
@@ -94,6 +96,7 @@ class ChatTemplate {
 
  private:
   explicit ChatTemplate(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  static ChatTemplate parse(std::string source, std::string where, std::string tool_use);
   std::shared_ptr<const Impl> impl_;
 };
 

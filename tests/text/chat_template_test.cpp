@@ -297,5 +297,39 @@ TEST(ChatTemplate, IsFoundInACheckpointFolder) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ChatTemplate, ToolsWithATemplateOfTheirOwnAreAnError) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "glmtune_two_templates";
+  const std::filesystem::path more = folder / "additional_chat_templates";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(more);
+  io::Value plain = io::Value::Object{{"messages", io::Value::Array{}}, {"tools", io::Value()}};
+  io::Value with_tools = plain;
+  with_tools.set("tools", io::Value::Array{io::Value::Object{{"name", "f"}}});
+  const auto expect_two = [&](const char* default_text) {
+    const ChatTemplate t = ChatTemplate::load(folder.string());
+    EXPECT_EQ(t.render(plain).text, default_text);
+    try {
+      (void)t.render(with_tools);
+      ADD_FAILURE() << "rendered";
+    } catch (const TemplateError& e) {
+      for (const char* part : {"default", "tool_use", "dataset.chat_template"}) {
+        EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+      }
+    }
+  };
+  std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": [
+      {"name": "default", "template": "A"}, {"name": "tool_use", "template": "T"}]})";
+  expect_two("A");
+  std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": [
+      {"name": "default", "template": "A"}, {"name": "rag", "template": "R"}]})";
+  EXPECT_EQ(ChatTemplate::load(folder.string()).render(with_tools).text, "A");
+  std::ofstream(folder / "chat_template.jinja") << "C";
+  EXPECT_EQ(ChatTemplate::load(folder.string()).render(with_tools).text, "C");
+  std::ofstream(more / "tool_use.jinja") << "T";
+  expect_two("C");
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace glmtune::text
