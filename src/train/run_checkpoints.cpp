@@ -129,7 +129,14 @@ std::vector<StepFolder> RunCheckpoints::own(const std::vector<StepFolder>& candi
 }
 
 void RunCheckpoints::find() {
-  if (!recipe_.checkpoint.enabled) return;
+  if (!recipe_.checkpoint.enabled) {
+    // Its log would take the place of the one that goes with them.
+    if (const std::vector<StepFolder> saved = folder_.published(); !saved.empty())
+      fail(cat("checkpoint.checkpoint_dir: ", folder_.root(), " holds checkpoints (",
+               saved.back().path, "), which a run with checkpoint.enabled false neither goes on ",
+               "from nor adds to; name another folder for its log"));
+    return;
+  }
   for (const std::string& path : folder_.remove_leftovers())
     log_info(cat("removed what an interrupted run left: ", path));
   candidates_ = own(folder_.candidates(recipe_.checkpoint.restore_from));

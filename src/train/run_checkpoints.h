@@ -25,7 +25,8 @@ class RunCheckpoints {
                  bool terminal);
 
   // Before weights are read: removes what an interrupted save left and looks for checkpoints of
-  // this run; Error for a folder that holds those of other runs only.
+  // this run; Error for a folder that holds those of other runs only, or any where
+  // checkpoint.enabled is false.
   void find();
   // Also before: MachineError, or a warning, where the disk has no room for what the run saves.
   void check_disk(const RunData& data) const;

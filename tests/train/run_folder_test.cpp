@@ -44,6 +44,19 @@ TEST_F(RunFolder, AnotherSeedIsRefusedWithKeyAndValuesAndNothingIsTouched) {
   EXPECT_EQ(io::read_file(path("out/training.jsonl")), log_before);
 }
 
+TEST_F(RunFolder, ARunWithoutCheckpointsIsRefusedWhereARunsCheckpointsAre) {
+  const std::string recipe = mock_recipe("out", 4, 2);
+  const std::string unsaved = with(recipe, "{enabled: true,", "{enabled: false,");
+  ASSERT_EQ(train(unsaved), 0);
+  ASSERT_EQ(train(unsaved), 0);  // beside its own log there is nothing to spoil
+  ASSERT_EQ(train(recipe), 0);
+  const std::string log_before = io::read_file(path("out/training.jsonl"));
+  const std::string message = error_of(unsaved);
+  EXPECT_TRUE(has(message, cat(path("out/epoch_1_step_3"), "), which a run with"))) << message;
+  EXPECT_TRUE(has(message, "name another folder")) << message;
+  EXPECT_EQ(io::read_file(path("out/training.jsonl")), log_before);
+}
+
 TEST_F(RunFolder, OtherDataAreRefusedByTheKeyThatDiffers) {
   ASSERT_EQ(train(mock_recipe("out", 2, 2)), 0);
   const std::string message =
