@@ -256,6 +256,13 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
     log_info(cat("settings that are not the checkpoint's: ", changed));
 }
 
+std::string RunCheckpoints::missing_export() const {
+  std::error_code ec;
+  if (!exports(true) || fs::exists(fs::path(resumed_from_.path) / kExport, ec)) return "";
+  return cat(resumed_from_.path, " has no Hugging Face folder; this writes it:\n  ",
+             export_command(resumed_from_.path));
+}
+
 void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const {
   if (!recipe_.checkpoint.enabled) return;
   const auto fail_where = [&](const std::string& what, const std::string& would) {

@@ -48,6 +48,10 @@ class RunCheckpoints {
   // "the same command goes on from there", or what to leave out of it.
   std::string how_to_go_on() const;
 
+  // Of a run whose steps are done: the checkpoint has no Hugging Face folder though
+  // save_consolidated wants one of the last step, and the command that writes it; else "".
+  std::string missing_export() const;
+
   bool resumed() const { return !resumed_from_.path.empty(); }
   // The next step and what goes with it; the training loop moves it on.
   TrainingPosition& position() { return at_; }

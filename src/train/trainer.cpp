@@ -55,6 +55,7 @@ class Run {
       checkpoints_.link_lowest_validation_loss();
       log_info(cat("nothing is left to do: ", done, " of ", total,
                    " steps are done; raise step_scheduler.max_steps or num_epochs to go on"));
+      if (const std::string note = checkpoints_.missing_export(); !note.empty()) log_warning(note);
       return ExitCode::kOk;
     }
     if (total == 0) return load_and_save();

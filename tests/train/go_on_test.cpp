@@ -147,5 +147,23 @@ TEST_F(GoOn, DropLastLeavesOutWhatALargerBatchCannotTake) {
   EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 4 * 24);
 }
 
+TEST_F(GoOn, ARunWhoseStepsAreDoneNamesWhatWritesTheHuggingFaceFolderThatItLacks) {
+  const std::string final = mock_recipe("out", 4, 2);
+  const std::string never =
+      with(final, "{enabled: true,", "{enabled: true, save_consolidated: never,");
+  const auto said_by = [&](const std::string& recipe) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(train(recipe), 0);
+    return testing::internal::GetCapturedStderr();
+  };
+  ASSERT_EQ(train(never), 0);
+  EXPECT_FALSE(has(said_by(never), "Hugging Face"));
+  const std::string said = said_by(final);
+  EXPECT_TRUE(has(said, cat(path("out/epoch_1_step_3"), " has no Hugging Face folder"))) << said;
+  EXPECT_TRUE(has(said, export_command(path("out/epoch_1_step_3")))) << said;
+  fs::create_directories(path("out/epoch_1_step_3/model/consolidated"));
+  EXPECT_FALSE(has(said_by(final), "Hugging Face"));
+}
+
 }  // namespace
 }  // namespace glmtune::train
