@@ -38,6 +38,23 @@ void check_checkpoint(const Recipe& recipe, const RecipeReader& reader) {
                   "to true, or remove restore_from");
 }
 
+// LOWEST_VAL would never be made.
+void check_best_metric(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked) {
+  constexpr const char* kKey = "checkpoint.best_metric_key";
+  if (recipe.validation_datasets.empty()) return;
+  std::string names;
+  for (const DatasetEntry& set : recipe.validation_datasets) {
+    if (set.name == recipe.checkpoint.best_metric_key) return;
+    names += cat(names.empty() ? "" : ", ", set.name, " (", set.key, ")");
+  }
+  if (const CheckedKey* key = reader.key(kKey); key != nullptr && key->from_recipe)
+    reader.reject(kKey, cat("expected the name of a validation set of the recipe: ", names));
+  checked.warnings.push_back(cat(kKey, " is ", recipe.checkpoint.best_metric_key,
+                                 ", and no validation set is that one: LOWEST_VAL is not made; set "
+                                 "it to ",
+                                 names));
+}
+
 void check_peft(const RecipeReader& reader) {
   const auto given = [&](const char* key) {
     const io::Value* value = reader.value(key);
@@ -109,6 +126,7 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
   check_steps(recipe, reader);
   check_data(recipe, reader);
   check_checkpoint(recipe, reader);
+  check_best_metric(recipe, reader, checked);
   check_peft(reader);
   note_ignored(recipe, reader, checked, file);
   note_numerics(recipe, reader, checked);

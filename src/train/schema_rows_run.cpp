@@ -93,7 +93,7 @@ constexpr KeyRow kRows[] = {
 {"checkpoint.save_consolidated", kChoice, "final", "final|every|true|false|never", kRuns, "When a Hugging Face folder is written under model/consolidated: at the last step, at every checkpoint (every, true) or never (false)."},
 {"checkpoint.max_recent_checkpoints", kInt, "null", ">=1", kRuns, "Older step folders of the same run are removed, except those LATEST and LOWEST_VAL point to; null keeps all."},
 {"checkpoint.restore_from", kString, "null", "", kRuns, "Where the run goes on: a path, the name of a step folder, LATEST or LOWEST_VAL. null: what LATEST in checkpoint_dir points to, else the newest complete one, if it was made with the same model, data and seed; with checkpoints of other runs only, the run is refused. Named ones are taken in any case, with a warning, and again whenever the same command is started: without the key it goes on from its newest one. With step_scheduler.max_steps 0 and another checkpoint_dir its Hugging Face folder is written there."},
-{"checkpoint.best_metric_key", kString, "default", "", kRuns, "Validation set whose loss LOWEST_VAL follows."},
+{"checkpoint.best_metric_key", kString, "default", "", kRuns, "Validation set whose loss LOWEST_VAL follows: default (of validation_dataset) or NAME (of validation_dataset_NAME)."},
 {"checkpoint.dequantize_base_checkpoint", kBool, "null", "", kRuns, "true: block-FP8 weights become bf16 while they are read. null: so where the config says they are FP8. false: an error there."},
 {"checkpoint.is_async", kBool, "false", "", kNoCounterpart, "Saves in the background."},
 {"checkpoint.wait_for_staging", kBool, "false", "", kNoCounterpart, "Belongs to is_async."},

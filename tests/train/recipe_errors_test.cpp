@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "base/cat.h"
 #include "support/temp_folder.h"
 #include "train/recipe_file.h"
 #include "train/recipe_support.h"
@@ -104,6 +105,41 @@ TEST(RecipeErrors, ARunWithoutCheckpointsGoesOnFromNone) {
   EXPECT_TRUE(
       contains(small_error({"--checkpoint.enabled=false", "--checkpoint.restore_from=LATEST"}),
                "checkpoint.restore_from is 'LATEST'; checkpoint.enabled is false"));
+}
+
+TEST(RecipeErrors, TheBestMetricIsThatOfAValidationSet) {
+  const auto with_sets = [](std::vector<std::string> names, const std::string& argument) {
+    std::string text = kSmallRecipe;
+    for (const std::string& name : names)
+      text += cat(name,
+                  ":\n  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
+                  "  path_or_dataset_id: chat.jsonl\n");
+    return parse(text, argument.empty() ? std::vector<std::string>{} : std::vector{argument});
+  };
+  const auto error = [&](const std::vector<std::string>& names, const std::string& argument) {
+    try {
+      with_sets(names, argument);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::vector<std::string> both{"validation_dataset", "validation_dataset_math"};
+  const std::string key = "--checkpoint.best_metric_key=";
+  EXPECT_TRUE(contains(error(both, key + "foo"),
+                       "checkpoint.best_metric_key is 'foo'; expected the name of a validation set "
+                       "of the recipe: default (validation_dataset), math "
+                       "(validation_dataset_math)"))
+      << error(both, key + "foo");
+  EXPECT_NE(error({"validation_dataset_math"}, key + "default"), "");
+  EXPECT_EQ(error(both, key + "math"), "");
+  EXPECT_EQ(error(both, ""), "");
+  EXPECT_EQ(error({}, key + "foo"), "");  // without validation nothing is the lowest
+  const std::vector<std::string> warnings =
+      with_sets({"validation_dataset_math"}, "").checked.warnings;
+  ASSERT_FALSE(warnings.empty());
+  EXPECT_TRUE(contains(warnings.back(), "set it to math (validation_dataset_math)"))
+      << warnings.back();
 }
 
 TEST(RecipeErrors, MissingSectionsAndKeysAreNamed) {
