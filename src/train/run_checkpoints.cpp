@@ -237,6 +237,10 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
              "; name another folder, or remove them to start from the base model"));
   if (!note.empty()) log_warning(note);
   if (!found) return;
+  for (const StepFolder& f : candidates_) {
+    if (f.path == found->path) break;
+    left_out_.push_back(f.path);
+  }
   const TrainingPosition saved = read_position(found->path);
   if (const std::string mismatch = difference(saved, at_); !mismatch.empty())
     log_warning(
@@ -277,7 +281,12 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
         scheduler.epoch_of(f.step) != f.epoch)
       continue;
     if (scheduler.saves_checkpoint(f.step)) {
-      if (const std::string damage = CheckpointFolder::damage(f); !damage.empty())
+      const bool is_left_out =
+          std::find(left_out_.begin(), left_out_.end(), f.path) != left_out_.end();
+      if (const std::string damage =
+              is_left_out ? "it is the damaged checkpoint that is left out"
+                          : CheckpointFolder::damage(f);
+          !damage.empty())
         fail(cat(f.path, ": ", damage, ", and this run, which would go on from step ",
                  at_.next_step, ", would save step ", f.step,
                  " there; mend it, move it elsewhere, ",

@@ -82,6 +82,7 @@ class RunCheckpoints {
   bool terminal_;
   CheckpointFolder folder_;
   std::vector<StepFolder> candidates_;  // that the run may go on from, the best first
+  std::vector<std::string> left_out_;   // paths of damaged ones, which it would rather go on from
   io::Value facts_;                     // for the manifests
   TrainingPosition at_;
   StepFolder resumed_from_;                 // without a path: the run starts at the model's weights

@@ -90,6 +90,22 @@ TEST_F(GoOn, ALinkInASavesWayIsNamedBeforeTraining) {
   }
 }
 
+TEST_F(GoOn, ADamagedCheckpointInASavesWayIsCalledThat) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
+  const std::string state = path("out/epoch_1_step_3/state.safetensors");
+  std::string text = bytes(state);
+  text.back() = static_cast<char>(text.back() ^ 1);
+  io::write_file(state, text);
+  const std::string message = error_of(mock_recipe("out", 6, 2));
+  EXPECT_TRUE(has(message, cat(path("out/epoch_1_step_3"),
+                               ": it is the damaged checkpoint that is left out, and this run, "
+                               "which would go on from step 2, would save step 3 there; mend it, "
+                               "move it elsewhere")))
+      << message;
+  fs::rename(path("out/epoch_1_step_3"), path("elsewhere"));
+  EXPECT_EQ(error_of(mock_recipe("out", 6, 2)), "");
+}
+
 TEST_F(GoOn, ARunThatNamesACheckpointIsToldToLeaveThatOutWhenItGoesOn) {
   ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
   const std::string plain = mock_recipe("out", 20, 3999);
