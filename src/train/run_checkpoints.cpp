@@ -105,6 +105,15 @@ std::optional<double> lower_loss(const std::vector<ValidationResult>& validation
   return lower;
 }
 
+// A checkpoint of no steps has the name of the one after the first step.
+bool holds_the_start(const StepFolder& folder) {
+  try {
+    return read_position(folder.path).next_step == folder.step;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const Recipe& recipe, const RunModel& model,
@@ -291,7 +300,10 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
                  at_.next_step, ", would save step ", f.step,
                  " there; mend it, move it elsewhere, ",
                  "or name another checkpoint.checkpoint_dir"));
-      fail_where(cat(f.path, " exists"), cat(" would save step ", f.step, " there"));
+      fail_where(cat(f.path, holds_the_start(f) ? " holds the model before the first step, which a "
+                                                  "run with step_scheduler.max_steps 0 saved"
+                                                : " exists"),
+                 cat(" would save step ", f.step, " there"));
     }
     // One of them a run that is to end steps past.
     if (before != nullptr && before->step + 1 == f.step)

@@ -106,6 +106,20 @@ TEST_F(GoOn, ADamagedCheckpointInASavesWayIsCalledThat) {
   EXPECT_EQ(error_of(mock_recipe("out", 6, 2)), "");
 }
 
+TEST_F(GoOn, WhatARunWithoutStepsSavedIsCalledThatWhereItIsInTheWay) {
+  ASSERT_EQ(train(with(mock_recipe("out", 1, 1), "max_steps: 1", "max_steps: 0")), 0);
+  const std::string message = error_of(mock_recipe("out", 3, 1));
+  EXPECT_TRUE(has(message, cat(path("out/epoch_0_step_0"),
+                               " holds the model before the first step, which a run with "
+                               "step_scheduler.max_steps 0 saved, and this run would save step 0 "
+                               "there; name another checkpoint.checkpoint_dir")))
+      << message;
+  EXPECT_FALSE(fs::exists(path("out/training.jsonl")));
+  const std::string said = said_by_stopped(mock_recipe("out", 5, 4));
+  EXPECT_TRUE(has(said, "epoch_0_step_0 exists, so the run ends a step later")) << said;
+  EXPECT_EQ(read_position(path("out/LATEST")).next_step, 2);
+}
+
 TEST_F(GoOn, ARunThatNamesACheckpointIsToldToLeaveThatOutWhenItGoesOn) {
   ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
   const std::string plain = mock_recipe("out", 20, 3999);
