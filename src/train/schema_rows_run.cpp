@@ -22,7 +22,7 @@ constexpr KeyRow kRows[] = {
 {"step_scheduler.max_steps", kInt, "null", ">=0", kRuns, "Optimizer steps of the run; null: num_epochs whole epochs. 0 loads, saves and ends."},
 {"step_scheduler.ckpt_every_steps", kInt, "100", ">=1 null", kRuns, "A checkpoint after every so many steps, besides ends of epochs and the last step. An explicit null: once an epoch."},
 {"step_scheduler.save_checkpoint_every_epoch", kBool, "true", "", kRuns, "A checkpoint at the end of every epoch."},
-{"step_scheduler.val_every_steps", kInt, "null", ">=1", kRuns, "Validation after every so many steps; it also runs before every checkpoint."},
+{"step_scheduler.val_every_steps", kInt, "null", ">=1", kRuns, "Validation after every so many steps; it also runs before every checkpoint but that of a stop by a signal."},
 {"step_scheduler.log_remote_every_steps", kInt, "1", ">=1", kDependent, "How often remote loggers get metrics. training.jsonl and the console get every step."},
 {"step_scheduler.loss_average_window_steps", kInt, "50", ">=1", kNoCounterpart, "Window of AutoModel's averaged loss."},
 {"step_scheduler.gc_every_steps", kInt, "null", ">=1", kNoCounterpart, "Python's garbage collector."},

@@ -66,9 +66,10 @@ class Loop {
       if (arrived() && settle() == Settled::kStop) return ExitCode::kNonFinite;
       const bool asked = p_.stop_signal != nullptr && p_.stop_signal->load() != 0;
       const bool stop = asked && (!p_.may_stop || p_.may_stop(epoch, step));
-      const bool validates = !asked && p_.scheduler.validates(step);
-      const bool saves = stop || p_.scheduler.saves_checkpoint(step);
       const bool ends = at_.next_step == p_.scheduler.total_steps();
+      // A stop is in haste; the end of the run is as without a signal.
+      const bool validates = (!asked || ends) && p_.scheduler.validates(step);
+      const bool saves = stop || p_.scheduler.saves_checkpoint(step);
       if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;
       std::vector<ValidationResult> validation;
       if (validates) validation = validate();

@@ -54,5 +54,18 @@ TEST_F(TrainerValidation, ItsCadenceIsItsOwn) {
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{1, 3, 4}));
 }
 
+TEST_F(TrainerValidation, ASignalInTheLastStepDropsNoneAndAStopBeforeTheOneThatIsDue) {
+  const auto recipe = [&](int steps) {
+    return mock_recipe("out", steps, 4, set("validation_dataset", 3));
+  };
+  const std::atomic<int> stop{15};
+  ASSERT_EQ(train(recipe(4)), 0);
+  ASSERT_EQ(train(recipe(5), &stop), 0);
+  EXPECT_EQ(losses("out/validation.jsonl").rbegin()->first, 4);
+  EXPECT_TRUE(io::read_json_file(path("out/LATEST/losses.json")).find("val_loss"));
+  ASSERT_EQ(train(recipe(8), &stop), 75);
+  EXPECT_EQ(losses("out/validation.jsonl").rbegin()->first, 4);
+}
+
 }  // namespace
 }  // namespace glmtune::train
