@@ -100,6 +100,13 @@ std::string changed_settings(const TrainingPosition& saved, const TrainingPositi
   return list;
 }
 
+bool other_data(const TrainingPosition& saved, const TrainingPosition& now) {
+  if (saved.data_fingerprint == now.data_fingerprint) return false;
+  return saved.seed == now.seed ||
+         !named(changes(saved.settings, now.settings), {"dataset.", "packed_sequence."}, "")
+              .empty();
+}
+
 bool same_validation(const TrainingPosition& saved, const TrainingPosition& now) {
   const std::vector<Change> all = changes(saved.settings, now.settings);
   return std::none_of(all.begin(), all.end(), [](const Change& c) {

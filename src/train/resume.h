@@ -17,6 +17,10 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
 // run goes on from; "" when none has or they were not saved. Those of checkpoints are left out.
 std::string changed_settings(const TrainingPosition& saved, const TrainingPosition& now);
 
+// Whether a place in the data of one means nothing in those of the other: other packs, and not for
+// another seed alone, which gives the same data another order.
+bool other_data(const TrainingPosition& saved, const TrainingPosition& now);
+
 // Whether both choose the lowest validation loss by the same sets of rows and the same key.
 bool same_validation(const TrainingPosition& saved, const TrainingPosition& now);
 

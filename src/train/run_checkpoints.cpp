@@ -155,13 +155,21 @@ void RunCheckpoints::find() {
       log_warning(cat(f.path, " is left out: ", damage));
 }
 
+// A place in other data means nothing in these.
+data::SamplerCursor RunCheckpoints::cursor_after(const TrainingPosition& saved) const {
+  return other_data(saved, at_)
+             ? data::SamplerCursor{.epoch = recipe_.step_scheduler.start_epoch, .next = 0}
+             : saved.cursor;
+}
+
 void RunCheckpoints::check_disk(const RunData& data) const {
   if (!recipe_.checkpoint.enabled) return;
   StepScheduler scheduler = *data.scheduler;
   std::int64_t first = at_.next_step;
   if (!candidates_.empty()) {
     try {
-      const TrainingPosition saved = read_position(candidates_.front().path);
+      TrainingPosition saved = read_position(candidates_.front().path);
+      saved.cursor = cursor_after(saved);
       scheduler = schedule_from(data, saved);
       first = saved.next_step;
     } catch (const Error&) {  // a damaged one is left out, or the error of the resume
@@ -260,7 +268,12 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   // What is saved from here on belongs to this run's data, model and seed.
   at_.next_step = saved.next_step;
   at_.updates = saved.updates;
-  at_.cursor = saved.cursor;
+  at_.cursor = cursor_after(saved);
+  if (other_data(saved, at_))
+    log_warning(cat("the data are not those of ", found->path, ", which had taken ",
+                    saved.cursor.next, " packs of epoch ", saved.cursor.epoch,
+                    " of its own: these begin at their first pack, in epoch ", at_.cursor.epoch,
+                    "; the step numbers and the optimizer's state go on"));
   find_lowest_validation_loss(*found);
   resumed_from_ = *found;
   log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
@@ -292,9 +305,8 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
     if (scheduler.saves_checkpoint(f.step)) {
       const bool is_left_out =
           std::find(left_out_.begin(), left_out_.end(), f.path) != left_out_.end();
-      if (const std::string damage =
-              is_left_out ? "it is the damaged checkpoint that is left out"
-                          : CheckpointFolder::damage(f);
+      if (const std::string damage = is_left_out ? "it is the damaged checkpoint that is left out"
+                                                 : CheckpointFolder::damage(f);
           !damage.empty())
         fail(cat(f.path, ": ", damage, ", and this run, which would go on from step ",
                  at_.next_step, ", would save step ", f.step,

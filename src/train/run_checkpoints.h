@@ -69,6 +69,8 @@ class RunCheckpoints {
 
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
+  // Where a run that goes on from there begins in its data.
+  data::SamplerCursor cursor_after(const TrainingPosition& saved) const;
   void find_lowest_validation_loss(const StepFolder& from);
   void warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const;
   bool exports(bool is_last) const;

@@ -195,5 +195,43 @@ TEST_F(GoOn, ARunWhoseStepsAreDoneNamesWhatWritesTheHuggingFaceFolderThatItLacks
   EXPECT_FALSE(has(said_by(final), "Hugging Face"));
 }
 
+TEST_F(GoOn, OtherDataBeginAtTheirFirstPackAndTheirEpochsAreCounted) {
+  ASSERT_EQ(train(two_epochs("first", 1, 12)), 0);  // pack 5 of epoch 1
+  for (const int packs : {3, 40}) {
+    const std::string out = cat("second", packs);
+    const std::string recipe = with(restored(two_epochs(out, 1, 1000), path("first/LATEST")),
+                                    "num_samples: 7", cat("num_samples: ", packs));
+    testing::internal::CaptureStderr();
+    ASSERT_EQ(train(recipe), 0);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(has(said,
+                    "had taken 5 packs of epoch 1 of its own: these begin at their first "
+                    "pack, in epoch 0"))
+        << said;
+    const List steps = numbers(out, "step");
+    EXPECT_EQ(steps.front(), 12);
+    EXPECT_EQ(steps.size(), 2U * static_cast<std::size_t>(packs));  // two epochs of these
+    EXPECT_EQ(numbers(out, "epoch")[static_cast<std::size_t>(packs)], 1);
+  }
+}
+
+TEST_F(GoOn, AnotherSeedGivesTheSameDataAnotherOrder) {
+  ASSERT_EQ(train(two_epochs("first", 1, 12)), 0);
+  const std::string recipe =
+      with(restored(two_epochs("second", 1, 1000), path("first/LATEST")), "seed: 5", "seed: 6");
+  ASSERT_EQ(train(recipe), 0);
+  EXPECT_EQ(numbers("second", "epoch"), (List{1, 1}));  // the packs that were left
+}
+
+TEST_F(GoOn, OtherDataGoOnWhereTheirOwnRunWasStopped) {
+  ASSERT_EQ(train(two_epochs("first", 1, 12)), 0);
+  const std::string recipe =
+      with(two_epochs("second", 1, 1000), "num_samples: 7", "num_samples: 5");
+  said_by_stopped(restored(recipe, path("first/LATEST")));
+  EXPECT_EQ(read_position(path("second/LATEST")).cursor.next, 1);
+  ASSERT_EQ(train(recipe), 0);
+  EXPECT_EQ(numbers("second", "epoch"), (List{0, 0, 0, 0, 0, 1, 1, 1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace glmtune::train
