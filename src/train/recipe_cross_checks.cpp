@@ -21,7 +21,19 @@ void check_steps(const Recipe& recipe, const RecipeReader& reader) {
                   cat("expected an epoch before the last one: num_epochs is ", *s.num_epochs));
 }
 
+// Rows of these are packs as they are.
+void check_packing(const DatasetEntry& entry, const RecipeReader& reader) {
+  const bool makes_rows = std::holds_alternative<data::MockSettings>(entry.settings) ||
+                          std::holds_alternative<data::PretokenizedSettings>(entry.settings);
+  if (makes_rows && entry.packing.packed_sequence_size > 0)
+    reader.reject(
+        "packed_sequence.packed_sequence_size",
+        cat("rows of a ", entry.target, " (", entry.key, ") are packs already; set it to 0"));
+}
+
 void check_data(const Recipe& recipe, const RecipeReader& reader) {
+  check_packing(recipe.dataset, reader);
+  for (const DatasetEntry& entry : recipe.validation_datasets) check_packing(entry, reader);
   if (!is_endless(recipe.dataset.settings)) return;
   if (recipe.dataloader.shuffle)
     reader.reject("dataloader.shuffle",
@@ -36,6 +48,15 @@ void check_checkpoint(const Recipe& recipe, const RecipeReader& reader) {
     reader.reject("checkpoint.restore_from",
                   "checkpoint.enabled is false, and such a run reads no checkpoint either; set it "
                   "to true, or remove restore_from");
+}
+
+void check_random_weights(const Recipe& recipe, const RecipeReader& reader) {
+  const CheckpointSettings& settings = recipe.checkpoint;
+  if (recipe.model.from_config && settings.enabled &&
+      settings.save_consolidated != SaveConsolidated::kNever)
+    reader.reject("checkpoint.enabled",
+                  "from_config gives random weights without a checkpoint to save beside; set it to "
+                  "false, or make a checkpoint with `glmtune init` and train that");
 }
 
 // LOWEST_VAL would never be made.
@@ -126,6 +147,7 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
   check_steps(recipe, reader);
   check_data(recipe, reader);
   check_checkpoint(recipe, reader);
+  check_random_weights(recipe, reader);
   check_best_metric(recipe, reader, checked);
   check_peft(reader);
   note_ignored(recipe, reader, checked, file);

@@ -36,10 +36,6 @@ RunModel shape_only(const Recipe& recipe, const io::HubCache& hub) {
     model.config = models::read_glm_config((fs::path(model.folder) / "config.json").string());
   }
   model.dtype = recipe.model.torch_dtype.value_or(model.config.dtype.value_or(DType::kBF16));
-  if (recipe.checkpoint.enabled && recipe.checkpoint.save_consolidated != SaveConsolidated::kNever)
-    fail(
-        "from_config gives random weights without a checkpoint to save beside; set "
-        "checkpoint.enabled: false, or make a checkpoint with `glmtune init` and train that");
   return model;
 }
 

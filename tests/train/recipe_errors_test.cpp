@@ -191,6 +191,39 @@ TEST(RecipeErrors, TheFirstStepLiesBeforeTheLast) {
   EXPECT_EQ(small_error({"--step_scheduler.start_step=2"}), "");
 }
 
+// A run would refuse them, and so does check.
+TEST(RecipeErrors, RowsThatArePacksAreNotPackedAgain) {
+  const std::string mock =
+      "dataset: {_target_: nemo_automodel.components.datasets.llm.mock_iterable_dataset."
+      "MockIterableDataset, vocab_size: 320, seq_len: 24, num_samples: 7}\n";
+  const std::string chat = std::string(kSmallRecipe);
+  const std::size_t begin = chat.find("dataset:");
+  const std::string trains = chat.substr(0, begin) + mock + chat.substr(chat.find("optimizer:"));
+  const std::string packs = "--packed_sequence.packed_sequence_size=256";
+  for (const std::string& text : {trains, chat + "validation_" + mock})
+    EXPECT_TRUE(contains(error_of(text, {packs}),
+                         "packed_sequence.packed_sequence_size is 256; rows of a "
+                         "MockIterableDataset"))
+        << error_of(text, {packs});
+  EXPECT_EQ(error_of(trains), "");
+  EXPECT_EQ(error_of(chat, {packs}), "");
+}
+
+TEST(RecipeErrors, RandomWeightsHaveNoHuggingFaceFolderToSaveBeside) {
+  std::string text = kSmallRecipe;
+  const std::string named = "pretrained_model_name_or_path: /models/tiny";
+  text.replace(text.find(named), named.size(),
+               "_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config\n"
+               "  config: {_target_: transformers.AutoConfig.from_pretrained, " +
+                   named + "}");
+  EXPECT_TRUE(contains(error_of(text), "checkpoint.enabled")) << error_of(text);
+  EXPECT_TRUE(contains(error_of(text, {"--checkpoint.enabled=true"}),
+                       "checkpoint.enabled is true; from_config gives random weights"))
+      << error_of(text, {"--checkpoint.enabled=true"});
+  EXPECT_EQ(error_of(text, {"--checkpoint.enabled=false"}), "");
+  EXPECT_EQ(error_of(text, {"--checkpoint.save_consolidated=never"}), "");
+}
+
 // recipes.md 1.2: the benchmark recipe needs its section.
 TEST(RecipeErrors, TheBenchmarkRecipeNeedsItsSection) {
   EXPECT_TRUE(contains(small_error({"--recipe=BenchmarkingRecipeForNextTokenPrediction"}),
