@@ -67,11 +67,14 @@ std::string attention_line(const nn::AttentionSettings& attention) {
              " with selected keys as a mask, longer ones over gathered keys");
 }
 
-std::string frozen_line(models::CausalLm& model) {
+std::string frozen_line(models::CausalLm& model, std::int64_t mtp_layers) {
   std::vector<data::Count> names;
   model.visit_parameters([&](nn::Parameter& p) {
     if (!p.trainable) data::add_count(names, std::string(without_layer(p.name)));
   });
+  if (mtp_layers > 0)
+    names.push_back(
+        {.what = "multi-token-prediction layers, carried along as they are", .count = mtp_layers});
   std::string list;
   for (const data::Count& c : names)
     list += cat(list.empty() ? "not trained: " : ", ", c.what, " (", c.count, ")");

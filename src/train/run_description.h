@@ -18,8 +18,9 @@ std::string optimizer_line(const Recipe& recipe, DType weights);
 std::string attention_line(const nn::AttentionSettings& attention);
 
 // The parameters that get no gradient, those of all layers under one name: "not trained:
-// self_attn.indexer.wq_b.weight (4), ..."; empty when there are none.
-std::string frozen_line(models::CausalLm& model);
+// self_attn.indexer.wq_b.weight (4), ..."; empty when there are none. mtp_layers: those that the
+// checkpoint holds beside the model.
+std::string frozen_line(models::CausalLm& model, std::int64_t mtp_layers);
 
 // {"model": path or id, "model_commit": .., "chat_template_sha256": .., "untrained": [..]}, without
 // members that say nothing.

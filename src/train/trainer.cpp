@@ -100,7 +100,10 @@ class Run {
         io::human_bytes(engine_->parameters().value_bytes()),
         io::human_bytes(engine_->parameters().gradient_bytes()),
         io::human_bytes(optimizer_->state_bytes())));
-    if (const std::string frozen = frozen_line(engine_->model()); !frozen.empty()) log_info(frozen);
+    const bool has_mtp = model_.checkpoint && model_.checkpoint->has_mtp();
+    const std::string frozen = frozen_line(
+        engine_->model(), has_mtp ? model_.config.num_nextn_predict_layers : std::int64_t{0});
+    if (!frozen.empty()) log_info(frozen);
     log_info(cat("optimizer: ", optimizer_line(recipe_, model_.dtype)));
     log_info(attention_line(engine_->model().attention()));
   }

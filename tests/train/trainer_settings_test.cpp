@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "io/safetensors.h"
+#include "models/random_init.h"
 #include "support/checkpoint_builder.h"
 #include "train/recipe_support.h"
 #include "train/trainer_support.h"
@@ -107,6 +108,19 @@ TEST_F(TrainerSettings, AnMtpLayerThatIsAnnouncedButAbsentIsWarnedAbout) {
   EXPECT_TRUE(contains(warnings(replaced(mock_recipe("out", 3, 100), kGolden, path("announced"))),
                        "announces num_nextn_predict_layers 1, but no MTP tensor is there"));
   EXPECT_FALSE(contains(warnings(mock_recipe("plain", 3, 100)), "MTP"));
+}
+
+TEST_F(TrainerSettings, AnMtpLayerIsNamedAmongWhatIsNotTrained) {
+  CheckpointBuilder b = CheckpointBuilder::from(kGolden);
+  b.config.set("num_nextn_predict_layers", 1);
+  b.write(path("announced"));
+  models::write_random_checkpoint(path("announced/config.json"), path("mtp"), {.seed = 3});
+  testing::internal::CaptureStdout();
+  const std::string failed = refusal(replaced(mock_recipe("out", 3, 100), kGolden, path("mtp")));
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(failed, "ran");
+  EXPECT_TRUE(contains(text, ", multi-token-prediction layers, carried along as they are (1)\n"))
+      << text;
 }
 
 // model.md: positions beyond the trained ones.
