@@ -1,5 +1,8 @@
 #include "train/recipe_cross_checks.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/cat.h"
 #include "base/error.h"
 #include "train/recipe_data.h"
@@ -76,6 +79,24 @@ void check_best_metric(const Recipe& recipe, const RecipeReader& reader, Checked
                                  names));
 }
 
+// torch takes the names of its schedules in any case.
+void check_pipeline(const Recipe& recipe, const RecipeReader& reader) {
+  constexpr std::array kSchedules{"1f1b",      "interleaved1f1b",       "gpipe",
+                                  "loopedbfs", "interleavedzerobubble", "zbvzerobubble",
+                                  "dualpipev"};
+  if (!recipe.distributed.pipeline) return;
+  std::string name = recipe.distributed.pipeline->schedule;
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  std::string known;
+  for (const char* schedule : kSchedules) {
+    if (name == schedule) return;
+    known += cat(known.empty() ? "" : ", ", schedule);
+  }
+  reader.reject("distributed.pipeline.pp_schedule", cat("expected one of: ", known));
+}
+
 void check_peft(const RecipeReader& reader) {
   const auto given = [&](const char* key) {
     const io::Value* value = reader.value(key);
@@ -144,6 +165,7 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
   if (recipe.distributed.pp_size > 1 && !recipe.distributed.pipeline)
     reader.reject("distributed.pp_size",
                   "it needs the section distributed.pipeline ({} takes its defaults)");
+  check_pipeline(recipe, reader);
   check_steps(recipe, reader);
   check_data(recipe, reader);
   check_checkpoint(recipe, reader);

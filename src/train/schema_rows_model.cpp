@@ -94,7 +94,7 @@ constexpr KeyRow kRows[] = {
 {"distributed.moe.mp_policy", kOpen, "null", "", kNotYet, "Another policy for the experts."},
 {"distributed.pipeline", kSection, "", "", kDependent, "Needed when pp_size is above 1 ({} takes the defaults); ignored, with a warning, when it is 1."},
 {"distributed.pipeline._target_", kOpen, "", "", kDependent, "Without effect."},
-{"distributed.pipeline.pp_schedule", kString, "1f1b", "", kDependent, "Order of the micro-batches: 1f1b, interleaved1f1b and others of torch."},
+{"distributed.pipeline.pp_schedule", kString, "1f1b", "", kDependent, "Order of the micro-batches, a schedule of torch: 1f1b, interleaved1f1b, gpipe, loopedbfs, interleavedzerobubble, zbvzerobubble or dualpipev, in any case."},
 {"distributed.pipeline.pp_schedule_csv", kString, "null", "", kDependent, "A schedule from a file."},
 {"distributed.pipeline.pp_microbatch_size", kInt, "1", ">=1", kDependent, "Samples of one pipeline micro-batch; local_batch_size must hold at least pp_size of them."},
 {"distributed.pipeline.pp_batch_size", kInt, "1", ">=1", kNoCounterpart, "Replaced by local_batch_size."},

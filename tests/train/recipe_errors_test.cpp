@@ -162,6 +162,16 @@ TEST(RecipeErrors, SettingsThatContradictEachOtherAreNamed) {
                        "expected a multiple of local_batch_size 5"));
 }
 
+TEST(RecipeErrors, APipelineScheduleIsOneOfTorchs) {
+  const std::string key = "--distributed.pipeline.pp_schedule=";
+  EXPECT_TRUE(contains(small_error({key + "foo"}),
+                       "distributed.pipeline.pp_schedule is 'foo'; expected one of: 1f1b, "
+                       "interleaved1f1b, gpipe"))
+      << small_error({key + "foo"});
+  for (const char* name : {"1f1b", "Interleaved1F1B", "ZBVZeroBubble"})
+    EXPECT_EQ(small_error({key + name}), "") << name;
+}
+
 // recipes.md 1.7: what chooses LoRA's modules excludes each other.
 TEST(RecipeErrors, LoraModulesAreChosenInOneWay) {
   EXPECT_TRUE(contains(small_error({"--peft.target_modules=[a]", "--peft.exclude_modules=[b]"}),
