@@ -1,5 +1,6 @@
 #include "train/run_inputs.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/cat.h"
@@ -39,6 +40,12 @@ RunModel shape_only(const Recipe& recipe, const io::HubCache& hub) {
   return model;
 }
 
+bool holds_f16(const models::HfCheckpoint& checkpoint) {
+  const auto& tensors = checkpoint.files().tensors;
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const auto& t) { return t.second.info->dtype == DType::kF16; });
+}
+
 std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetEntry& entry,
                                               const models::GlmConfig& config, bool terminal) {
   Progress progress(cat("Reading ", entry.key), 0, 1, terminal);
@@ -74,6 +81,9 @@ RunModel opened(const Recipe& recipe, const io::HubCache& hub) {
                     model.config.num_nextn_predict_layers, ", but no MTP tensor is there; what is ",
                     "saved lacks them too and cannot be served with speculative decoding"));
   model.dtype = recipe.model.torch_dtype.value_or(checkpoint.own_dtype());
+  if (holds_f16(checkpoint))
+    log_info(cat(model.folder, ": weights in F16 are trained in ", name_of(model.dtype),
+                 " and saved in F16 again"));
   if (checkpoint.quantized() && recipe.checkpoint.dequantize_base_checkpoint == false)
     fail(cat(model.folder,
              " holds FP8 weights and checkpoint.dequantize_base_checkpoint is false: ",

@@ -17,7 +17,7 @@ constexpr KeyRow kRows[] = {
 {"model(from_config).config._target_", kTarget, "transformers.AutoConfig.from_pretrained", "model.config", kRuns, "How the config is found."},
 {"model(from_config).config.pretrained_model_name_or_path", kString, "required", "", kRuns, "Folder with a config.json, or a Hugging Face id."},
 {"model(from_config).config.trust_remote_code", kBool, "false", "", kNoCounterpart, "No code is ever taken from a checkpoint."},
-{"model.torch_dtype", kDtype, "null", "bfloat16|float32|float64|!float16", kRuns, "Type of weights and arithmetic. null or auto: the checkpoint's own (FP8 becomes bf16). float64 is for tests."},
+{"model.torch_dtype", kDtype, "null", "bfloat16|float32|float64|!float16", kRuns, "Type of weights and arithmetic. null or auto: the checkpoint's own (FP8 becomes bf16; float16 is trained in float32 and saved as float16). float64 is for tests."},
 {"model.latent_norm_eps", kNumber, "1e-5", ">0", kRuns, "eps of q_a_layernorm and kv_a_layernorm: 1e-5 as served by vLLM and SGLang, 1e-6 as in Hugging Face's class. A key of glmtune."},
 {"model.gate_bias_update_factor", kNumber, "0", ">=0", kRuns, "After each step the router's bias moves by this much towards balanced load. 0: it keeps its bytes; AutoModel uses 1e-3. A key of glmtune."},
 {"model.trust_remote_code", kBool, "false", "", kNoCounterpart, "No code is ever taken from a checkpoint."},

@@ -21,6 +21,14 @@ class TrainerSettings : public Trainer {
     }
     return "ran";
   }
+  // What a run says on standard output.
+  std::string information(const std::string& yaml) {
+    testing::internal::CaptureStdout();
+    const std::string failed = refusal(yaml);
+    std::string text = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(failed, "ran");
+    return text;
+  }
   // What a run says on standard error. An exception while it is captured would leave the capture
   // open, and the next one would abort the program.
   std::string warnings(const std::string& yaml) {
@@ -110,15 +118,22 @@ TEST_F(TrainerSettings, AnMtpLayerThatIsAnnouncedButAbsentIsWarnedAbout) {
   EXPECT_FALSE(contains(warnings(mock_recipe("plain", 3, 100)), "MTP"));
 }
 
+TEST_F(TrainerSettings, ARunSaysInWhichTypeItTrainsWeightsInF16) {
+  CheckpointBuilder b = CheckpointBuilder::from(kGolden);
+  for (auto& [name, tensor] : b.tensors)
+    if (!name.ends_with("e_score_correction_bias")) tensor = converted(tensor, DType::kF16);
+  b.write(path("half"));
+  const std::string text = information(replaced(mock_recipe("out", 3, 100), kGolden, path("half")));
+  EXPECT_TRUE(contains(text, "half: weights in F16 are trained in F32 and saved in F16 again"))
+      << text;
+}
+
 TEST_F(TrainerSettings, AnMtpLayerIsNamedAmongWhatIsNotTrained) {
   CheckpointBuilder b = CheckpointBuilder::from(kGolden);
   b.config.set("num_nextn_predict_layers", 1);
   b.write(path("announced"));
   models::write_random_checkpoint(path("announced/config.json"), path("mtp"), {.seed = 3});
-  testing::internal::CaptureStdout();
-  const std::string failed = refusal(replaced(mock_recipe("out", 3, 100), kGolden, path("mtp")));
-  const std::string text = testing::internal::GetCapturedStdout();
-  EXPECT_EQ(failed, "ran");
+  const std::string text = information(replaced(mock_recipe("out", 3, 100), kGolden, path("mtp")));
   EXPECT_TRUE(contains(text, ", multi-token-prediction layers, carried along as they are (1)\n"))
       << text;
 }
