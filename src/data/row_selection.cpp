@@ -92,19 +92,6 @@ std::vector<std::string_view> words_of_split(std::string_view split) {
   return {split};
 }
 
-// Whether a path has one of the split's words, between characters that are no letters or digits.
-bool names_split(const std::string& path, std::string_view split) {
-  const auto is_word = [&](std::size_t at) {
-    return at < path.size() && std::isalnum(static_cast<unsigned char>(path[at])) != 0;
-  };
-  for (const std::string_view word : words_of_split(split)) {
-    for (std::size_t at = path.find(word); at != std::string::npos; at = path.find(word, at + 1)) {
-      if ((at == 0 || !is_word(at - 1)) && !is_word(at + word.size())) return true;
-    }
-  }
-  return false;
-}
-
 // "train_sft" of "data/train_sft-00000-of-00003.parquet": what the hub's own files name as their
 // split; empty for other names.
 std::string split_of_shard(const std::string& path) {
@@ -183,6 +170,18 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
 }
 
 }  // namespace
+
+bool names_split(const std::string& path, const std::string& split) {
+  const auto is_word = [&](std::size_t at) {
+    return at < path.size() && std::isalnum(static_cast<unsigned char>(path[at])) != 0;
+  };
+  for (const std::string_view word : words_of_split(split)) {
+    for (std::size_t at = path.find(word); at != std::string::npos; at = path.find(word, at + 1)) {
+      if ((at == 0 || !is_word(at - 1)) && !is_word(at + word.size())) return true;
+    }
+  }
+  return false;
+}
 
 std::string name_of_split(const std::string& split) {
   return std::string(trim(std::string_view(split).substr(0, split.find('['))));

@@ -7,6 +7,10 @@
 
 namespace glmtune::data {
 
+// Whether a path has one of the split's words, between characters that are no letters or digits:
+// of validation also valid, val and dev.
+bool names_split(const std::string& path, const std::string& split);
+
 struct SplitFiles {
   std::vector<std::string> chosen;      // as data_files()
   std::vector<std::string> set_aside;   // of the folders: named after other splits

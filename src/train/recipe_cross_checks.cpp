@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/rows.h"
+#include "data/split_files.h"
 #include "train/recipe_data.h"
 
 namespace glmtune::train {
 namespace {
+
+namespace fs = std::filesystem;
 
 void check_steps(const Recipe& recipe, const RecipeReader& reader) {
   const StepSchedulerSettings& s = recipe.step_scheduler;
@@ -32,6 +37,30 @@ void check_packing(const DatasetEntry& entry, const RecipeReader& reader) {
     reader.reject(
         "packed_sequence.packed_sequence_size",
         cat("rows of a ", entry.target, " (", entry.key, ") are packs already; set it to 0"));
+}
+
+// Of a file that is named itself all rows are taken, whatever the split: validation on the rows
+// that are trained on would pass unnoticed.
+void note_split(const DatasetEntry& entry, const RecipeReader& reader, CheckedDocument& checked) {
+  const std::string split = std::visit(
+      [](const auto& settings) -> std::string {
+        if constexpr (requires { settings.rows.split; })
+          return data::name_of_split(settings.rows.split);
+        return "train";
+      },
+      entry.settings);
+  if (split == "train") return;
+  for (const std::string& source : entry.sources) {
+    std::error_code error;
+    const fs::path path = source;
+    if (!fs::is_regular_file(path, error) || data::names_split(path.filename().string(), split))
+      continue;
+    const std::string key = entry.key + ".split";
+    checked.warnings.push_back(cat(reader.where(key), ": ", key, " ", split,
+                                   " selects nothing in a single file: all rows of ", source,
+                                   " count as it; name a folder or a data set of the hub, or take "
+                                   "a part of the rows, such as train[:100]"));
+  }
 }
 
 void check_data(const Recipe& recipe, const RecipeReader& reader) {
@@ -172,6 +201,8 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
   check_random_weights(recipe, reader);
   check_best_metric(recipe, reader, checked);
   check_peft(reader);
+  note_split(recipe.dataset, reader, checked);
+  for (const DatasetEntry& entry : recipe.validation_datasets) note_split(entry, reader, checked);
   note_ignored(recipe, reader, checked, file);
   note_numerics(recipe, reader, checked);
 }

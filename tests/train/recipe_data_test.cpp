@@ -144,6 +144,27 @@ TEST(RecipeData, TextDataHaveALimitAndAChatForm) {
   EXPECT_FALSE(mapped("--dataset.answer_only_loss_mask=false").answer_only_loss_mask);
 }
 
+TEST(RecipeData, ASplitThatSelectsNothingInAFileIsSaid) {
+  const TempFolder temp;
+  for (const char* name : {"train.jsonl", "my_val.jsonl"}) std::ofstream(temp / name) << "{}\n";
+  const auto said = [&](const std::string& file, const std::string& split) {
+    std::string all;
+    for (const std::string& warning :
+         small({"--dataset.path_or_dataset_id=" + file, "--dataset.split=" + split})
+             .checked.warnings)
+      all += warning;
+    return all;
+  };
+  EXPECT_TRUE(contains(said(temp / "train.jsonl", "validation[:10]"),
+                       "dataset.split validation selects nothing in a single file: all rows of " +
+                           (temp / "train.jsonl")))
+      << said(temp / "train.jsonl", "validation[:10]");
+  EXPECT_EQ(said(temp / "my_val.jsonl", "validation"), "");
+  EXPECT_EQ(said(temp / "train.jsonl", "train"), "");
+  EXPECT_EQ(said(temp.path(), "validation"), "");
+  EXPECT_EQ(said("org/data", "validation"), "");
+}
+
 TEST(RecipeData, PretokenizedDataAreInOrderAndNeedAnEnd) {
   const std::string head =
       "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
