@@ -167,7 +167,8 @@ int preview_command(std::span<const std::string> words) {
   PreviewCommand command;
   app.add_option(
          "--rows", command.rows,
-         "packs to show (a pack may hold several rows), the first ones of the data; default 3")
+         "packs to show (a pack may hold several rows), the first by number: where data are packed "
+         "shuffled, of the shuffled samples; default 3")
       ->check(whole_number());
   app.add_flag("--tokens", command.tokens,
                "a line a token: position, id, + where it is trained on, its text");
