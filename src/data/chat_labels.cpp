@@ -105,8 +105,8 @@ class Labeller {
   }
 
   // The byte where the model's own text of a turn begins: behind what its prompt shares with the
-  // turn, in whole tokens. A token that begins inside the prompt and ends behind it is no target: no
-  // model has to emit it after the prompt.
+  // turn, in whole tokens. A token that begins inside the prompt and ends behind it is no target:
+  // no model has to emit it after the prompt.
   std::size_t own_text(const Turn& turn) {
     const bool after_tool =
         turn.message > 0 && role_is(static_cast<std::size_t>(turn.message) - 1, "tool");
