@@ -33,9 +33,9 @@ struct FetchOptions {
 // A folder that exists, or the snapshot of a hub id: from the cache where it is complete, else
 // fetched. Of a model come config, tokenizer, template, generation config, index and the
 // safetensors files (of a tokenizer not the last two, of a config the first alone); of a data set
-// its files of rows, in one form, and its card. Where the hub cannot be asked, or what it has more of cannot be fetched, what
-// is in the cache is used, with a notice; but not where the hub's list has rows or weights that the
-// cache lacks: that ends in the Error or MachineError of the download.
+// its files of rows, in one form, and its card. Where the hub cannot be asked, or what it has more
+// of cannot be fetched, what is in the cache is used, with a notice; but not where the hub's list
+// has rows or weights that the cache lacks: that ends in the Error or MachineError of the download.
 ResolvedRepo fetch_repo(const std::string& path_or_id, RepoKind kind, const HubCache& hub,
                         const FetchOptions& options = {}, const std::string& revision = "main");
 
