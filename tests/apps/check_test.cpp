@@ -224,15 +224,16 @@ TEST_F(Check, BadRowsAreNamedInTheOrderOfTheFile) {
 TEST_F(Check, AFolderThatIsNoModelOrHasNoRowsIsNamedWithItsPlaceInTheRecipe) {
   fs::create_directories(folder_ / "empty");
   const std::string empty = (folder_ / "empty").string();
-  const std::string text =
-      cat("recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
-          "model:\n"
-          "  pretrained_model_name_or_path: ",
-          empty,
-          "\ndataset:\n"
-          "  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
-          "  path_or_dataset_id: ",
-          empty, "\noptimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\n");
+  const std::string text = cat(
+      "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+      "model:\n"
+      "  pretrained_model_name_or_path: ",
+      empty,
+      "\ndataset:\n"
+      "  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
+      "  path_or_dataset_id: ",
+      empty, "\noptimizer: {_target_: torch.optim.AdamW, lr: 1e-5}\ncheckpoint: {checkpoint_dir: ",
+      (folder_ / "out").string(), "}\n");
   const std::string path = write("empty.yaml", text), whole = cat(kModel, tiny());
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{path}, {"check", path}, {"preview", path}}) {
