@@ -114,6 +114,9 @@ std::vector<std::string> matching_files(const std::string& folder,
     if (!fs::exists(status)) fail(cat(file.string(), ": ", io::kLinkToNothing));
     if (fs::is_regular_file(status)) found.push_back(std::move(path));
   }
+  // "en/*" matches a licence beside the rows too.
+  if (std::any_of(found.begin(), found.end(), io::is_row_file))
+    std::erase_if(found, [](const std::string& path) { return !io::is_row_file(path); });
   const io::OneForm form = io::one_form(io::without_repeats(folder, found));
   if (!form.others.empty())
     log_warning(cat(folder, ": the files of the split are there in two forms; left out: ",

@@ -52,15 +52,16 @@ bool is_record(const std::string& line) {
 }
 
 // Whether a run wrote this, and not whoever made a data set of such a name: some whole line is a
-// run's, or the only one is cut short and begins like it. What a crash leaves of other lines says
-// nothing.
+// run's, or the only one is cut short and begins like it or holds zeros only. What a crash leaves
+// of other lines says nothing.
 bool is_written_by_a_run(const std::string& text) {
   constexpr std::string_view kBegin = "{\"step\":";
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     if (is_record(text.substr(begin, end - begin))) return true;
   const std::string_view all = text;
-  return begin == 0 && (all.starts_with(kBegin) || kBegin.starts_with(all));
+  return begin == 0 && (all.starts_with(kBegin) || kBegin.starts_with(all) ||
+                        all.find_first_not_of('\0') == std::string_view::npos);
 }
 
 // The text of a log; empty where there is none. Error where the file is something else.

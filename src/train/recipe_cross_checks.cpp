@@ -110,9 +110,9 @@ void check_best_metric(const Recipe& recipe, const RecipeReader& reader, Checked
 
 // torch takes the names of its schedules in any case.
 void check_pipeline(const Recipe& recipe, const RecipeReader& reader) {
-  constexpr std::array kSchedules{"1f1b",      "interleaved1f1b",       "gpipe",
-                                  "loopedbfs", "interleavedzerobubble", "zbvzerobubble",
-                                  "dualpipev"};
+  constexpr std::array kSchedules{"1f1b",      "interleaved1f1b",        "gpipe",
+                                  "loopedbfs", "interleavedzerobubble",  "zbvzerobubble",
+                                  "dualpipev", "pipelineschedulesingle", "pipelineschedulemulti"};
   if (!recipe.distributed.pipeline) return;
   std::string name = recipe.distributed.pipeline->schedule;
   std::transform(name.begin(), name.end(), name.begin(), [](char c) {

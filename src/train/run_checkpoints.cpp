@@ -233,7 +233,8 @@ std::string RunCheckpoints::how_to_go_on() const {
 void RunCheckpoints::warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const {
   if (takes_latest(recipe_.checkpoint.restore_from)) return;
   const auto latest = folder_.pointed_at("LATEST");
-  if (!latest || !belongs_to_run(*latest, at_)) return;
+  if (!latest || !belongs_to_run(*latest, at_) || !check_manifest(latest->path).state.empty())
+    return;
   const std::int64_t done = read_position(latest->path).next_step;
   if (done > saved.next_step)
     log_warning(cat("checkpoint.restore_from names ", from.path, ", after ", saved.next_step,
@@ -296,7 +297,6 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
              "(checkpoint.restore_from may name a checkpoint outside of it), or move ",
              "what is in the way elsewhere"));
   };
-  const StepFolder* before = nullptr;
   const std::vector<StepFolder> occupied = folder_.occupied();
   for (const StepFolder& f : occupied) {
     if (f.step < at_.next_step || f.step >= scheduler.total_steps() ||
@@ -317,11 +317,6 @@ void RunCheckpoints::check_folder_is_free(const StepScheduler& scheduler) const 
                                                 : " exists"),
                  cat(" would save step ", f.step, " there"));
     }
-    // One of them a run that is to end steps past.
-    if (before != nullptr && before->step + 1 == f.step)
-      fail_where(cat(before->path, " and ", f.path, " exist"),
-                 cat(", stopped by a signal after step ", before->step, ", could not be saved"));
-    before = &f;
   }
 }
 
@@ -421,7 +416,7 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
   if (settings.max_recent_checkpoints)
     for (const std::string& path :
          folder_.retain(*settings.max_recent_checkpoints,
-                        [&](const StepFolder& f) { return belongs_to_run(f, at_); }))
+                        [&](const StepFolder& f) { return may_be_removed(f); }))
       log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
   // Behind the removal, which may give the next start the room that this export lacked.
   if (failure) failure->raise(saved.path, how_to_go_on());
@@ -429,6 +424,16 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
   if (consolidated)
     log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
                  io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
+}
+
+// A damaged one neither counts nor goes; the one that checkpoint.restore_from names is what the
+// same command begins at again.
+bool RunCheckpoints::may_be_removed(const StepFolder& folder) const {
+  const bool is_left_out =
+      std::find(left_out_.begin(), left_out_.end(), folder.path) != left_out_.end();
+  const bool is_named =
+      !takes_latest(recipe_.checkpoint.restore_from) && folder.path == resumed_from_.path;
+  return !is_left_out && !is_named && belongs_to_run(folder, at_);
 }
 
 void RunCheckpoints::save_unchanged(Engine& engine, Optimizer& optimizer) {

@@ -73,6 +73,7 @@ class RunCheckpoints {
   data::SamplerCursor cursor_after(const TrainingPosition& saved) const;
   void find_lowest_validation_loss(const StepFolder& from);
   void warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const;
+  bool may_be_removed(const StepFolder& folder) const;
   bool exports(bool is_last) const;
   void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
              const std::vector<ValidationResult>& validation, bool is_last);

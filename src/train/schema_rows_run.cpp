@@ -28,7 +28,7 @@ constexpr KeyRow kRows[] = {
 {"step_scheduler.gc_every_steps", kInt, "null", ">=1", kNoCounterpart, "Python's garbage collector."},
 {"step_scheduler.start_step", kInt, "0", ">=0", kRuns, "Number of the first step: the schedule, the cadences and max_steps count from it as if the steps before had been done elsewhere. A resumed run counts on by itself."},
 {"step_scheduler.start_epoch", kInt, "0", ">=0", kRuns, "Number of the first epoch: its sample order is used, and num_epochs counts from it."},
-{"step_scheduler.preemption_signal", kStringOrList, "[SIGTERM, SIGUSR1]", "null", kRuns, "Signals (names or numbers) after which the run finishes its step, saves and exits with status 75. null or []: none. Ctrl-C always does."},
+{"step_scheduler.preemption_signal", kStringOrList, "[SIGTERM, SIGUSR1]", "null", kRuns, "Signals (names or numbers) after which the run finishes its step, saves and exits with status 75. null or []: none. Ctrl-C does too, but for a run that a script starts in the background, which ignores it."},
 
 {"optimizer", kSection, "required", "", kRuns, "The optimizer; `_target_` chooses it."},
 {"optimizer._target_", kTarget, "required", "optimizer", kRuns, "Adam adds weight decay to the gradient, AdamW shrinks the weights; FusedAdam is AdamW unless adam_w_mode is false."},

@@ -91,7 +91,11 @@ bool StepScheduler::ends_epoch(std::int64_t step) const {
 }
 
 bool StepScheduler::saves_checkpoint(std::int64_t step) const {
-  if (is_last(step) || step % checkpoint_every_ == checkpoint_every_ - 1) return true;
+  // Without a number at the ends of epochs, wherever these lie in a run that goes on.
+  const bool at_ends = !settings_.ckpt_every_steps && steps_per_epoch_;
+  if (is_last(step) ||
+      (at_ends ? ends_epoch(step) : step % checkpoint_every_ == checkpoint_every_ - 1))
+    return true;
   return settings_.save_checkpoint_every_epoch && ends_epoch(step);
 }
 

@@ -62,18 +62,36 @@ TEST_F(GoOn, AStopStepsPastAFolderThatIsInItsWay) {
   EXPECT_EQ(read_position(path("out/LATEST")).next_step, 6);
 }
 
-TEST_F(GoOn, FoldersInAStopsWayAreNamedBeforeTraining) {
-  ASSERT_EQ(train(mock_recipe("out", 6, 1)), 0);
-  const std::string log_before = bytes(path("out/training.jsonl"));
-  const std::string back = restored(mock_recipe("out", 20, 3999), "epoch_1_step_3");
-  const std::string message = error_of(back);
-  EXPECT_TRUE(has(message, cat(path("out/epoch_2_step_4"), " and ", path("out/epoch_2_step_5"),
-                               " exist, and this run, stopped by a signal after step 4, could not "
-                               "be saved")))
-      << message;
-  EXPECT_EQ(bytes(path("out/training.jsonl")), log_before);
-  fs::remove_all(path("out/epoch_2_step_5"));
-  EXPECT_EQ(error_of(with(back, "max_steps: 20", "max_steps: 6")), "");
+TEST_F(GoOn, AStopStepsPastAnyNumberOfFolders) {
+  ASSERT_EQ(train(mock_recipe("out", 6, 1)), 0);  // steps 0 to 5
+  said_by_stopped(restored(mock_recipe("out", 20, 3999), "epoch_1_step_3"));
+  EXPECT_EQ(read_position(path("out/LATEST")).next_step, 7);
+}
+
+// A scheduler of jobs starts the same command again.
+TEST_F(GoOn, TheCheckpointThatACommandNamesIsNotRemoved) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 4)), 0);
+  const std::string named = with(restored(mock_recipe("out", 20, 3999), "epoch_1_step_3"),
+                                 "{enabled: true,", "{enabled: true, max_recent_checkpoints: 1,");
+  said_by_stopped(named);
+  EXPECT_EQ(step_folders("out"), (std::vector<std::string>{"epoch_1_step_3", "epoch_2_step_4"}));
+  said_by_stopped(named);
+  EXPECT_EQ(step_folders("out"), (std::vector<std::string>{"epoch_1_step_3", "epoch_2_step_5"}));
+}
+
+TEST_F(GoOn, ADamagedCheckpointTakesNoWholeOnesPlace) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 1)), 0);  // steps 0 to 3
+  for (const char* step : {"epoch_0_step_0", "epoch_0_step_1"})
+    fs::remove_all(path("out") / fs::path(step));
+  const std::string state = path("out/epoch_1_step_3/state.safetensors");
+  std::string text = bytes(state);
+  text.back() = static_cast<char>(text.back() ^ 1);
+  io::write_file(state, text);
+  const std::string two = with(mock_recipe("out", 6, 3999), "{enabled: true,",
+                               "{enabled: true, max_recent_checkpoints: 2,");
+  ASSERT_EQ(error_of(two), "");
+  EXPECT_EQ(step_folders("out"),
+            (std::vector<std::string>{"epoch_1_step_2", "epoch_1_step_3", "epoch_2_step_5"}));
 }
 
 TEST_F(GoOn, ALinkInASavesWayIsNamedBeforeTraining) {

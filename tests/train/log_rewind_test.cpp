@@ -94,6 +94,8 @@ TEST(LogRewind, ALogWhoseFirstLineIsDamagedIsOneStill) {
 TEST(LogRewind, AnOnlyLineWithoutItsEndIsALogsWhereItBeginsLikeOne) {
   const Log log("{\"step\": 0, \"ti");
   EXPECT_EQ(rewind_log(log.path, 0), 1);
+  const Log zeros(std::string(20, '\0'));
+  EXPECT_EQ(rewind_log(zeros.path, 0), 1);
   const Log rows("{\"messages\": []}");
   EXPECT_NE(test::message_of([&] { rewind_log(rows.path, 0); }), "");
   EXPECT_EQ(rows.kept(), "{\"messages\": []}");

@@ -56,6 +56,20 @@ TEST(StepScheduler, NullCadenceMeansOnceAnEpoch) {
             (std::vector<std::int64_t>{4, 9}));
 }
 
+// Epochs may begin at another step in a run that goes on with other data.
+TEST(StepScheduler, NullCadenceFollowsTheEpochsOfARunThatGoesOn) {
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 1;
+  settings.num_epochs = 3;
+  settings.ckpt_every_steps.reset();
+  settings.save_checkpoint_every_epoch = false;
+  StepScheduler scheduler(settings, 1, 5);
+  scheduler.go_on(7, 1, 5);
+  std::vector<std::int64_t> saved = checkpoints(scheduler);
+  std::erase_if(saved, [](std::int64_t step) { return step < 7; });
+  EXPECT_EQ(saved, (std::vector<std::int64_t>{11, 16}));
+}
+
 TEST(StepScheduler, EndsAtEpochsOrStepsWhicheverIsFirst) {
   StepSchedulerSettings settings;
   settings.global_batch_size = 1;
