@@ -110,6 +110,7 @@ void ChatSamples::note_unused(const ChatRow& row, std::vector<Count>& notes) con
 
 Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
+  rows_.check_integers(row);
   ChatRowOptions row_options = row_options_;
   row_options.columnar = rows_.is_columnar(row);
   const ChatRow chat = read_(rows_.row(row), where, row_options);

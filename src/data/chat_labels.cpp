@@ -124,7 +124,8 @@ class Labeller {
     // A turn that is not framed like the prompt: all the template writes before the text is header.
     if (t == first) {
       while (t < end && own_header(tokens_.offsets[t].begin)) ++t;
-    } else if (t < end && tokens_.offsets[t].begin < turn.begin + shared) {
+    } else if (t < end && shared == prompt.size() &&
+               tokens_.offsets[t].begin < turn.begin + shared) {
       ++t;
       add_count(notes_, "first tokens that reach into the prompt, not trained on");
     }

@@ -8,6 +8,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "io/json_integers.h"
 
 namespace glmtune::data {
 namespace {
@@ -207,7 +208,7 @@ class Reader {
   Value json_text(const std::string& text, const std::string& path) const {
     const std::string at = cat(where_, ": ", path);
     Value value = io::parse_json(text, at);
-    refuse_oversized_integers(text, at);
+    refuse_oversized_integer(io::first_oversized_integer(text), at);
     return value;
   }
 

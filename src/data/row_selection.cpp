@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -139,6 +141,22 @@ std::vector<std::string> row_files_below(const fs::path& folder) {
   return out;
 }
 
+// Files of both formats side by side are the same rows twice. Where they lie in different folders
+// they may be anything; a snapshot of the hub is read by its own rule.
+void refuse_formats_apart(const fs::path& folder, const std::vector<std::string>& files) {
+  if (folder.parent_path().filename() == "snapshots") return;
+  std::array<std::map<std::string, std::string>, 2> first;  // by folder, of JSON and of Parquet
+  for (const std::string& name : files)
+    first.at(name.ends_with(".parquet") ? 1 : 0)
+        .try_emplace(fs::path(name).parent_path().string(), name);
+  for (const std::size_t format : {std::size_t{0}, std::size_t{1}})
+    for (const auto& [inner, name] : first.at(format))
+      if (const auto& other = first.at(1 - format); !other.empty() && !other.contains(inner))
+        fail(cat(folder.string(), ": ", name, " and ", other.begin()->second,
+                 " are of two formats in different folders, the same rows twice or not; name the ",
+                 "files or the folders to be read"));
+}
+
 void add_files_of_folder(const fs::path& folder, const std::string& split, SplitFiles& out) {
   const std::vector<std::string> files = row_files_below(folder);
   std::vector<std::string> chosen;  // of the split
@@ -160,6 +178,7 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
   std::vector<std::string> others;
   std::set_difference(files.begin(), files.end(), chosen.begin(), chosen.end(),
                       std::back_inserter(others));
+  refuse_formats_apart(folder, chosen);
   const io::OneForm form = io::one_form(io::without_repeats(folder.string(), chosen));
   const auto add = [&](const std::vector<std::string>& names, std::vector<std::string>& to) {
     for (const std::string& name : names) to.push_back((folder / name).string());

@@ -44,22 +44,10 @@ char first_character(const FileBytes& file, std::uint64_t start) {
   return found;
 }
 
-}  // namespace
-
-void refuse_oversized_integers(std::string_view json, const std::string& where) {
-  if (const std::string found = io::first_oversized_integer(json); !found.empty())
-    fail(cat(where, ": the integer ", found.substr(0, 40), found.size() > 40 ? "..." : "",
-             " does not fit in 64 bits and could only be read ", "rounded; write it as text"));
-}
-
-namespace {
-
 // A row is one line, so the parser's own "line 1" would only mislead.
 io::Value parse_line(std::string_view line, const std::string& where) {
   try {
-    io::Value row = io::parse_json(line, where);
-    refuse_oversized_integers(line, where);
-    return row;
+    return io::parse_json(line, where);
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {
@@ -72,7 +60,18 @@ io::Value parse_line(std::string_view line, const std::string& where) {
   }
 }
 
+// What of a chat row a template may render as it is.
+std::vector<std::string_view> chat_columns() {
+  return {"messages", "conversations", "tools"};
+}
+
 }  // namespace
+
+void refuse_oversized_integer(const std::string& integer, const std::string& where) {
+  if (!integer.empty())
+    fail(cat(where, ": the integer ", integer.substr(0, 40), integer.size() > 40 ? "..." : "",
+             " is beyond ±2^63 and could only be read rounded; write it as text"));
+}
 
 Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection) {
   for (std::string& path : data_files(paths, name_of_split(selection.split))) {
@@ -137,17 +136,28 @@ void Rows::index_lines(std::int32_t file, std::uint64_t start) {
 
 void Rows::index_array(std::int32_t file, std::uint64_t start) {
   File& f = files_[static_cast<std::size_t>(file)];
-  if (f.bytes->size() > most_unpacked_bytes())
+  constexpr std::uint64_t kParsed = 13;  // times its text, measured with short chats
+  if (f.bytes->size() > most_unpacked_bytes() / kParsed)
     fail(cat(f.path, ": a JSON array is held in memory, and its ", io::human_bytes(f.bytes->size()),
-             " are most of what is left; write one object a line (JSON Lines)"));
+             " would take some ", kParsed,
+             " times as much, most of what is left; write one object ", "a line (JSON Lines)"));
   std::string buffer;
   const std::string_view text = f.bytes->read(start, f.bytes->size() - start, buffer);
   f.elements = io::parse_json(text, f.path);
-  refuse_oversized_integers(text, f.path);
+  f.oversized = io::first_oversized_integer(text, chat_columns());
   f.bytes.reset();
   for (std::size_t i = 0; i < f.elements.size(); ++i) {
     all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
   }
+}
+
+void Rows::check_integers(std::int64_t i) const {
+  const Span& s = span(i);
+  const File& f = files_[static_cast<std::size_t>(s.file)];
+  std::string buffer;
+  const std::string found =
+      f.array ? f.oversized : io::first_oversized_integer(bytes_of(s, buffer), chat_columns());
+  refuse_oversized_integer(found, f.array ? f.path : where(i));
 }
 
 bool Rows::is_columnar(std::int64_t i) const {

@@ -23,9 +23,9 @@ inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
 // Three quarters of the memory that is left to this process: what one more file may take of it.
 std::uint64_t most_unpacked_bytes();
 
-// Error where a row's JSON text holds an integer that 64 bits do not: a template would render it
+// Error where `integer` (io::first_oversized_integer) is not empty: a template would render it
 // otherwise than it is written.
-void refuse_oversized_integers(std::string_view json, const std::string& where);
+void refuse_oversized_integer(const std::string& integer, const std::string& where);
 
 // A file's bytes: read where they are wanted from a plain file, or unpacked into memory (Error
 // beyond `most` bytes).
@@ -73,6 +73,9 @@ class Rows {
   io::Value row(std::int64_t i) const;
   std::string where(std::int64_t i) const;  // "file:line"
   bool is_columnar(std::int64_t i) const;   // of a Parquet file
+  // Error where a chat of row i, or its tools, hold an integer that Value does not; of an array's
+  // row where any of the file does.
+  void check_integers(std::int64_t i) const;
   // Row i's position before the shuffle, over all files.
   std::int64_t in_files(std::int64_t i) const { return selected_[static_cast<std::size_t>(i)]; }
   // Adds the selected rows' bytes to a hash.
@@ -90,6 +93,7 @@ class Rows {
     bool array = false;
     std::unique_ptr<FileBytes> bytes;  // none of an array, which is parsed whole
     io::Value elements;                // of an array
+    std::string oversized;             // the first integer of an array's chats that is
   };
   void index_lines(std::int32_t file, std::uint64_t start);
   void index_array(std::int32_t file, std::uint64_t start);

@@ -33,11 +33,12 @@ std::optional<std::uint64_t> number_after(const fs::path& file, const std::strin
 // Where one version of control groups keeps its numbers.
 struct Version {
   const char* mount;
-  const char *limit, *usage, *reclaimable;  // the last one: a word of memory.stat
+  const char *limit, *usage, *idle, *active;  // the last two: words of memory.stat
 };
 constexpr Version kV1{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                      "total_inactive_file"};
-constexpr Version kV2{"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+                      "total_inactive_file", "total_active_file"};
+constexpr Version kV2{"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
+                      "active_file"};
 
 // The limits of a group and of all above it. A group that is not found below the mount is one that
 // the container sees as the mount itself.
@@ -47,10 +48,11 @@ void lower_by(const Version& version, const fs::path& root, fs::path group, Host
     const fs::path folder = mount / group;
     const auto limit = number_in(folder / version.limit), used = number_in(folder / version.usage);
     if (limit && used) {
-      // Pages of files that nobody uses are given up when memory is short.
-      const std::uint64_t idle =
-          number_after(folder / "memory.stat", version.reclaimable).value_or(0);
-      const std::uint64_t taken = *used - std::min(*used, idle);
+      // Pages of files are given up when memory is short.
+      const fs::path stat = folder / "memory.stat";
+      const std::uint64_t cached = number_after(stat, version.idle).value_or(0) +
+                                   number_after(stat, version.active).value_or(0);
+      const std::uint64_t taken = *used - std::min(*used, cached);
       const std::uint64_t left = *limit - std::min(*limit, taken);
       if (left < memory.available) memory = {left, (folder / version.limit).string()};
     }

@@ -111,7 +111,7 @@ TEST(ChatRow, NullArgumentsOfAColumnarFileAreNobodys) {
 TEST(ChatRow, AnIntegerBeyond64BitsIsRefused) {
   expect_error(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant",
       "tool_calls": [{"function": {"name": "f", "arguments": "{\"wei\": 20000000000000000000}"}}]}]})",
-               "arguments: the integer 20000000000000000000 does not fit in 64 bits");
+               "arguments: the integer 20000000000000000000 is beyond");
 }
 
 TEST(ChatRow, BadToolCallsAreNamedByPath) {

@@ -49,6 +49,20 @@ TEST_F(FolderRows, TheSameRowsInTwoFormatsAreReadOnce) {
             "(train.jsonl): 1\n");
 }
 
+// Whether these are the same rows only the user knows; a snapshot of the hub has its own rule.
+TEST_F(FolderRows, TwoFormatsInDifferentFoldersAreRefused) {
+  for (const char* name : {"chat/train.jsonl", "code/train.parquet"}) file(name);
+  std::string said;
+  try {
+    (void)chosen();
+  } catch (const Error& e) {
+    said = e.what();
+  }
+  EXPECT_NE(said.find("chat/train.jsonl and code/train.parquet are of two formats"),
+            std::string::npos)
+      << said;
+}
+
 TEST_F(FolderRows, FilesOfOneFormatAreAllRead) {
   for (const char* name : {"a.jsonl", "b.json", "c.jsonl.gz"}) file(name);
   EXPECT_EQ(chosen(), (List{"a.jsonl", "b.json", "c.jsonl.gz"}));

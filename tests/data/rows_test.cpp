@@ -225,12 +225,24 @@ TEST_F(RowsTest, NumberedFilesOfSeveralSplitsAreNotMixed) {
             std::vector<std::string>{folder + "/data/train-00000-of-00001.jsonl"});
 }
 
-TEST_F(RowsTest, AnIntegerBeyond64BitsIsRefusedWithItsLine) {
-  const std::string path = file("{\"a\": 1}\n{\"a\": 18446744073709551615}\n", "big.jsonl");
-  EXPECT_EQ(Rows({path}, {}).row(0).find("a")->as_int(), 1);
-  EXPECT_NE(error_of(path, 1).find("big.jsonl:2: the integer 18446744073709551615 does not fit"),
+TEST_F(RowsTest, AnIntegerBeyond64BitsInAChatIsRefusedWithItsLine) {
+  const std::string plain = "{\"id\": 14695981039346656037, \"messages\": [{\"n\": 1}]}";
+  const std::string bad = "{\"messages\": [{\"id\": {\"n\": 18446744073709551615}}]}";
+  const auto error = [](const Rows& rows, std::int64_t i) -> std::string {
+    try {
+      rows.check_integers(i);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const Rows lines({file(plain + "\n" + bad + "\n", "big.jsonl")}, {});
+  EXPECT_EQ(error(lines, 0), "");
+  EXPECT_NE(error(lines, 1).find("big.jsonl:2: the integer 18446744073709551615 is beyond"),
             std::string::npos)
-      << error_of(path, 1);
+      << error(lines, 1);
+  EXPECT_EQ(error(Rows({file("[" + plain + "]", "a.json")}, {}), 0), "");
+  EXPECT_NE(error(Rows({file("[" + plain + ", " + bad + "]", "b.json")}, {}), 0), "");
 }
 
 // The bytes of `zstd` for two rows.

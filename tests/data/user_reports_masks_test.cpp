@@ -188,6 +188,25 @@ TEST_F(MaskReports, NoPartOfARowBecomesAControlToken) {
       << source->summary().text();
 }
 
+// A prompt that the turn does not begin with says nothing of the turn's first token.
+TEST_F(MaskReports, ATurnThatIsNotFramedLikeThePromptKeepsItsFirstToken) {
+  settings_.chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}</think>{% endif %}"
+      "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|><think>{% endif %}";
+  row(R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})");
+  EXPECT_TRUE(has(shown(), "<|assistant|>⟦</think>b⟧")) << shown();
+}
+
+TEST_F(MaskReports, ATokenThatReachesIntoThePromptIsNoTarget) {
+  settings_.chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %} {% endif %}"
+      "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|> {% endif %}";
+  row(R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "the end"})");
+  const std::string note = "first tokens that reach into the prompt, not trained on: 1";
+  EXPECT_TRUE(has(open()->summary().text(), note)) << open()->summary().text() << shown();
+  EXPECT_TRUE(has(shown(), " the⟦ end⟧")) << shown();
+}
+
 // 17: nor does what a template makes a date of.
 TEST_F(MaskReports, AFormatOfADateBecomesNoControlToken) {
   settings_.chat_template =

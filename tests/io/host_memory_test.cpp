@@ -41,7 +41,7 @@ TEST_F(HostMemoryTest, IsBoundedByAContainersLimit) {
   write("sys/fs/cgroup/memory.current", "3000000\n");
   write("sys/fs/cgroup/memory.stat", "anon 1\nactive_file 7\ninactive_file 500000\n");
   const HostMemory memory = host_memory(root_.path());
-  EXPECT_EQ(memory.available, 2500000U);
+  EXPECT_EQ(memory.available, 2500007U);
   EXPECT_TRUE(memory.limit_file.ends_with("/sys/fs/cgroup/memory.max")) << memory.limit_file;
 }
 

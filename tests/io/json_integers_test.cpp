@@ -19,5 +19,14 @@ TEST(JsonIntegers, WhatFitsIsAFloatOrTextIsNone) {
     EXPECT_EQ(first_oversized_integer(json), "") << json;
 }
 
+TEST(JsonIntegers, OfNamedMembersOnly) {
+  const std::string row = "{\"id\": 20000000000000000000, \"m\": {\"id\": [1]}, \"t\": \"m\"}";
+  EXPECT_EQ(first_oversized_integer(row, {"m", "t"}), "");
+  EXPECT_EQ(first_oversized_integer(" [" + row + "]", {"m"}), "");
+  EXPECT_EQ(first_oversized_integer(row, {"id"}), "20000000000000000000");
+  EXPECT_EQ(first_oversized_integer("[{\"m\": [{\"n\": 20000000000000000000}]}]", {"m"}),
+            "20000000000000000000");
+}
+
 }  // namespace
 }  // namespace glmtune::io
