@@ -100,7 +100,7 @@ Val strftime_now(Runtime& rt, const Args& args) {
     localtime_r(&seconds, &now);
   }
   // The space tells an empty result from a buffer that is too small.
-  const Val asked = p.string(0);
+  const Val& asked = p.string(0);
   const std::string format = asked.string().text + " ";
   if (format.size() > 1000) raise("ValueError", "strftime_now: the format is too long");
   std::string out(format.size() * 64 + 256, '\0');
