@@ -181,7 +181,8 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
   refuse_formats_apart(folder, chosen);
   const io::OneForm form = io::one_form(io::without_repeats(folder.string(), chosen));
   const auto add = [&](const std::vector<std::string>& names, std::vector<std::string>& to) {
-    for (const std::string& name : names) to.push_back((folder / name).string());
+    std::transform(names.begin(), names.end(), std::back_inserter(to),
+                   [&](const std::string& name) { return (folder / name).string(); });
   };
   add(form.chosen, out.chosen);
   add(form.others, out.other_form);
@@ -240,6 +241,7 @@ std::vector<Count> files_left_out(const std::vector<std::string>& paths,
   const auto note = [&](const std::vector<std::string>& left_out, const std::string& why) {
     if (left_out.empty()) return;
     std::vector<std::string> names;
+    names.reserve(left_out.size());
     for (const std::string& file : left_out) names.push_back(fs::path(file).filename().string());
     add_count(notes,
               cat("files of ", all, " ", why, ", left out (", io::printable_list(names), ")"),
