@@ -45,6 +45,15 @@ std::string memory_text(const CheckReport& r) {
              r.memory.row_tokens, " tokens (", mode, "); in all ", io::human_bytes(m.total()));
 }
 
+std::string adapters_text(const CheckReport& r) {
+  const train::LoraSettings& lora = *r.file.recipe.peft;
+  std::string out = cat("LoRA of rank ", lora.dim, ": ", grouped(r.memory.estimate->trained),
+                        " parameters trained, the others frozen");
+  for (const std::string& target : r.memory.estimate->unmatched_targets)
+    out += cat("; peft.target_modules '", target, "' names no module of this model");
+  return out;
+}
+
 std::string rows_text(const ReadRows& r) {
   const data::DataSummary& s = r.summary;
   std::string out = cat(r.key, ": ", r.all ? "all " : "the first ", grouped(s.rows), " rows read");
@@ -119,6 +128,7 @@ std::string to_text(const CheckReport& r) {
     for (const data::Count& c : rows.summary.notes)
       line("note", cat(rows.key, ": ", c.what, ": ", grouped(c.count)));
   }
+  if (recipe.peft && r.memory.estimate) line("adapters", adapters_text(r));
   if (r.memory.estimate) line("memory", memory_text(r));
   for (const std::string& note : r.plan.notes) line("note", note);
   for (const std::string& conflict : r.plan.conflicts) line("conflict", conflict);
@@ -167,6 +177,10 @@ io::Value to_value(const CheckReport& r) {
   if (r.memory.estimate) {
     const train::MemoryEstimate& m = *r.memory.estimate;
     const auto bytes = [](std::uint64_t n) { return io::Value(static_cast<std::int64_t>(n)); };
+    if (r.file.recipe.peft) {
+      out.set("check.adapters.trained", m.trained);
+      out.set("check.adapters.unmatched_targets", array_of(m.unmatched_targets));
+    }
     out.set("check.memory.weights", bytes(m.weights));
     out.set("check.memory.gradients", bytes(m.gradients));
     out.set("check.memory.optimizer", bytes(m.optimizer));

@@ -1,6 +1,7 @@
 #include "train/memory_estimate.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/cat.h"
@@ -8,6 +9,7 @@
 #include "io/files.h"
 #include "io/host_memory.h"
 #include "models/glm_moe_dsa.h"
+#include "train/lora_size.h"
 #include "train/optimizer.h"
 #include "train/pass_options.h"
 
@@ -19,11 +21,11 @@ struct StateBytes {
   std::uint64_t weights = 0, gradients = 0, optimizer = 0;
 };
 
-StateBytes state_bytes(const nn::Parameter& p, const OptimizerSettings& optimizer) {
-  StateBytes s{.weights = p.value.bytes()};
-  if (!p.trainable) return s;
-  const auto n = static_cast<std::uint64_t>(p.value.count());
-  const DType t = p.value.dtype;
+StateBytes state_bytes(std::int64_t count, DType t, bool trained,
+                       const OptimizerSettings& optimizer) {
+  const auto n = static_cast<std::uint64_t>(count);
+  StateBytes s{.weights = n * size_of(t)};
+  if (!trained) return s;
   s.gradients = n * size_of(wide(t));
   const bool low = t == DType::kBF16 && optimizer.master_weights == MasterWeights::kBf16;
   s.optimizer = n * (size_of(low ? optimizer.exp_avg_dtype : wide(t)) +
@@ -54,17 +56,24 @@ MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& re
   set_backend(recipe, *model);
   Engine engine(std::move(model), {.device = Device::kMeta, .gradients = true, .target = target});
   MemoryEstimate e;
+  std::optional<LoraSize> lora;
+  if (recipe.peft) lora.emplace(*recipe.peft, config.num_experts_per_tok);
   engine.model().visit_parameters([&](nn::Parameter& p) {
-    const StateBytes s = state_bytes(p, recipe.optimizer);
     const bool expert = p.name.find(".mlp.experts.") != std::string::npos;
     const auto ranks = static_cast<std::uint64_t>(
         shares.pipeline_stages * (expert ? shares.expert_ranks : shares.dense_ranks));
+    const auto add = [&](std::int64_t count, DType t, bool trained) {
+      const StateBytes s = state_bytes(count, t, trained, recipe.optimizer);
+      if (trained) e.trained += count;
+      e.weights += s.weights / ranks;
+      e.gradients += s.gradients / ranks;
+      e.optimizer += s.optimizer / ranks;
+    };
     e.parameters += p.value.count();
-    if (p.trainable) e.trained += p.value.count();
-    e.weights += s.weights / ranks;
-    e.gradients += s.gradients / ranks;
-    e.optimizer += s.optimizer / ranks;
+    add(p.value.count(), p.value.dtype, p.trainable && !lora);
+    if (lora) add(lora->parameters_on(p), recipe.peft->dtype.value_or(p.value.dtype), true);
   });
+  if (lora) e.unmatched_targets = lora->unmatched();
   const MemoryPlan plan = plan_rows(engine, recipe, rows);
   e.saved = plan.saved / static_cast<std::uint64_t>(shares.pipeline_stages);
   e.scratch = plan.scratch;

@@ -17,10 +17,11 @@ namespace glmtune::train {
 
 struct MemoryEstimate {
   std::int64_t parameters = 0;  // in memory (layers, embedding, head; MTP layers are not loaded)
-  std::int64_t trained = 0;     // of these, with gradients
+  std::int64_t trained = 0;     // of these, with gradients; with `peft`, the adapters'
   std::uint64_t weights = 0, gradients = 0, optimizer = 0;  // bytes, this rank's share
   std::uint64_t saved = 0, scratch = 0;                     // bytes, activations of one row
   std::uint64_t libraries = 0;                              // their workspace on a GPU
+  std::vector<std::string> unmatched_targets;  // of peft.target_modules, that name no module
   std::uint64_t total() const {
     return weights + gradients + optimizer + saved + scratch + libraries;
   }
@@ -44,7 +45,9 @@ struct RunRows {
 // What the passes of a run over rows of these sizes take at most.
 MemoryPlan plan_rows(Engine& engine, const Recipe& recipe, const RunRows& rows);
 
-// dtype: of the parameters. target: the device whose scratch sizes count.
+// dtype: of the parameters. With `peft` the weights are frozen and those of the adapters trained;
+// the activations are a full fine-tune's, which keeps no less. target: the device whose scratch
+// sizes count.
 MemoryEstimate estimate_memory(const models::GlmConfig& config, const Recipe& recipe, DType dtype,
                                const RunRows& rows, const RankShares& shares, Device target);
 

@@ -137,6 +137,17 @@ struct CheckpointSettings {
   std::optional<bool> dequantize_base_checkpoint;
 };
 
+// Which modules get adapters, and how large these are (AutoModel's PeftConfig).
+struct LoraSettings {
+  std::vector<std::string> target_modules = {};   // "*" is any text; none of the three: *_proj
+  std::vector<std::string> exclude_modules = {};  // all other linear modules
+  bool match_all_linear = false;
+  std::int64_t dim = 8;
+  bool use_dora = false;
+  bool moe_rank_scaling = false;    // experts: dim / num_experts_per_tok
+  std::optional<DType> dtype = {};  // of A and B; none: the weight's
+};
+
 enum class NonfinitePolicy : std::uint8_t { kStop, kSkip };
 
 struct Recipe {
@@ -156,7 +167,7 @@ struct Recipe {
   double max_grad_norm = 1;  // 0 or infinity: no clipping
   CheckpointSettings checkpoint;
   NonfinitePolicy nonfinite_policy = NonfinitePolicy::kStop;
-  bool peft = false;
+  std::optional<LoraSettings> peft;   // none: full fine-tuning
   std::optional<double> peak_tflops;  // mfu: of one device
   std::string mfu_device;             // mfu: a name in the table of peaks
   std::string yaml;                   // the recipe as run, with overrides: config.yaml

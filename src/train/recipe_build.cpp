@@ -37,6 +37,18 @@ ModelSettings model(const RecipeReader& reader) {
   return out;
 }
 
+LoraSettings lora(const RecipeReader& reader) {
+  LoraSettings out;
+  out.target_modules = reader.strings("peft.target_modules");
+  out.exclude_modules = reader.strings("peft.exclude_modules");
+  out.match_all_linear = reader.flag("peft.match_all_linear").value_or(out.match_all_linear);
+  out.dim = reader.integer("peft.dim").value_or(out.dim);
+  out.use_dora = reader.flag("peft.use_dora").value_or(out.use_dora);
+  out.moe_rank_scaling = reader.flag("peft.moe_rank_scaling").value_or(out.moe_rank_scaling);
+  out.dtype = reader.dtype("peft.lora_dtype");
+  return out;
+}
+
 StepSchedulerSettings step_scheduler(const RecipeReader& reader) {
   StepSchedulerSettings out;
   out.global_batch_size = *reader.integer("step_scheduler.global_batch_size");
@@ -244,7 +256,7 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   out.max_grad_norm = *reader.number("clip_grad_norm.max_norm");
   out.checkpoint = checkpoint(reader);
   if (*reader.text("nonfinite_policy") == "skip") out.nonfinite_policy = NonfinitePolicy::kSkip;
-  out.peft = reader.has_section("peft");
+  if (reader.has_section("peft")) out.peft = lora(reader);
   out.peak_tflops = reader.number("mfu.peak_tflops");
   out.mfu_device = reader.text("mfu.device").value_or("");
   check_keys_together(out, reader, checked, file);
