@@ -99,6 +99,48 @@ void write_stochastic(const Adam& op, const AdamItem& item, std::int64_t begin, 
   }
 }
 
+bool rounds_each_operation(const Adam& op, const AdamItem& item) {
+  return op.round_each_operation && !item.remainder.defined() && item.param.dtype == kBF16 &&
+         item.m.dtype == kBF16 && item.v.dtype == kBF16;
+}
+
+// See Adam::round_each_operation.
+void update_rounded(const Adam& op, const AdamItem& item, const Run& run) {
+  const double lr = op.lr * item.lr_mult, decay = op.weight_decay * item.wd_mult;
+  const auto correction = [&](double beta) {
+    return op.bias_correction ? 1 - std::pow(beta, static_cast<double>(op.step)) : 1.0;
+  };
+  const auto rounded = [](float x) { return static_cast<float>(BFloat16(x)); };
+  const auto keep = static_cast<float>(1 - lr * decay), coupled = static_cast<float>(decay);
+  const auto step_size = static_cast<float>(lr / correction(op.beta1));
+  const auto root2 = static_cast<float>(std::sqrt(correction(op.beta2)));
+  const auto eps = static_cast<float>(op.eps), take1 = static_cast<float>(1 - op.beta1);
+  const auto keep2 = static_cast<float>(op.beta2), take2 = static_cast<float>(1 - op.beta2);
+  const auto scale = static_cast<float>(op.grad_scale.defined() ? *op.grad_scale.as<double>() : 1);
+  BFloat16 *params = item.param.as<BFloat16>(), *ms = item.m.as<BFloat16>(),
+           *vs = item.v.as<BFloat16>();
+  float space[kBlock];
+  for (std::int64_t begin = run.begin; begin < run.end; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, run.end - begin);
+    const float* grad = read_block(item.grad, begin, n, space);
+    for (std::int64_t i = 0; i < n; ++i) {
+      float p{params[begin + i]}, m{ms[begin + i]}, v{vs[begin + i]};
+      float g = rounded(rounded(grad[i]) * scale);
+      if (op.decoupled)
+        p = rounded(p * keep);
+      else
+        g = rounded(g + coupled * p);
+      // torch's lerp works from the nearer end.
+      m = rounded(take1 < 0.5F ? m + take1 * (g - m) : g - (g - m) * (1 - take1));
+      v = rounded(rounded(v * keep2) + take2 * g * g);
+      const float denominator = rounded(rounded(rounded(std::sqrt(v)) / root2) + eps);
+      params[begin + i] = BFloat16(p - step_size * (m / denominator));
+      ms[begin + i] = BFloat16(m);
+      vs[begin + i] = BFloat16(v);
+    }
+  }
+}
+
 template <class W>
 void update_run(const Adam& op, const AdamItem& item, const Run& run, std::uint64_t first_element) {
   const double lr = op.lr * item.lr_mult, decay = op.weight_decay * item.wd_mult;
@@ -232,7 +274,9 @@ void run_cpu(const Adam& op, Tensor) {
 #pragma omp parallel for if (runs.size() > 3)
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const AdamItem& item = op.items[runs[r].item];
-    if (item.param.dtype == kF64)
+    if (rounds_each_operation(op, item))
+      update_rounded(op, item, runs[r]);
+    else if (item.param.dtype == kF64)
       update_run<double>(op, item, runs[r], first[runs[r].item]);
     else
       update_run<float>(op, item, runs[r], first[runs[r].item]);

@@ -95,7 +95,11 @@ struct AdamSettings {
   std::uint64_t seed, step;
 };
 
-enum class AdamParam : std::uint8_t { kF32, kBF16, kMaster, kStochastic };
+enum class AdamParam : std::uint8_t { kF32, kBF16, kMaster, kStochastic, kRounded };
+
+__device__ __forceinline__ float rounded(float x) {
+  return __bfloat162float(__float2bfloat16_rn(x));
+}
 
 // Element i .. i + V of a chunk; P: how the parameter is stored.
 template <AdamParam P, class Grad, class Moment, int V>
@@ -122,10 +126,23 @@ __device__ __forceinline__ void update(const AdamTensors& item, const AdamSettin
   }
 #pragma unroll
   for (int k = 0; k < V; ++k) {
-    g[k] = g[k] * scale + coupled * p[k];
-    m[k] += s.take1 * (g[k] - m[k]);
-    v[k] = s.keep2 * v[k] + s.take2 * g[k] * g[k];
-    p[k] = p[k] * keep - step_size * (m[k] / (sqrtf(v[k]) / s.root2 + s.eps));
+    if constexpr (P == AdamParam::kRounded) {
+      g[k] = rounded(rounded(g[k]) * scale);
+      if (s.decoupled)
+        p[k] = rounded(p[k] * keep);
+      else
+        g[k] = rounded(g[k] + coupled * p[k]);
+      // torch's lerp works from the nearer end.
+      m[k] = rounded(s.take1 < 0.5F ? m[k] + s.take1 * (g[k] - m[k])
+                                    : g[k] - (g[k] - m[k]) * (1 - s.take1));
+      v[k] = rounded(rounded(v[k] * s.keep2) + s.take2 * (g[k] * g[k]));
+      p[k] -= step_size * (m[k] / rounded(rounded(rounded(sqrtf(v[k])) / s.root2) + s.eps));
+    } else {
+      g[k] = g[k] * scale + coupled * p[k];
+      m[k] += s.take1 * (g[k] - m[k]);
+      v[k] = s.keep2 * v[k] + s.take2 * g[k] * g[k];
+      p[k] = p[k] * keep - step_size * (m[k] / (sqrtf(v[k]) / s.root2 + s.eps));
+    }
   }
   store<Moment, V>(moment1, pack<Moment, V>(m));
   store<Moment, V>(moment2, pack<Moment, V>(v));
@@ -206,6 +223,8 @@ int kernel_of(const Adam& op, const AdamItem& item) {
     kind = AdamParam::kMaster;
   else if (op.stochastic_rounding)
     kind = AdamParam::kStochastic;
+  else if (op.round_each_operation && item.m.dtype == DType::kBF16)
+    kind = AdamParam::kRounded;
   return static_cast<int>(kind) * 4 + (item.grad.dtype == DType::kBF16 ? 2 : 0) +
          (item.m.dtype == DType::kBF16 ? 1 : 0);
 }
@@ -259,7 +278,7 @@ void run_cuda(Context& ctx, const ClipFactor& op, Tensor) {
 
 void run_cuda(Context& ctx, const Adam& op, Tensor) {
   std::vector<AdamTensors> items;
-  std::vector<std::vector<AdamChunk>> chunks(16);  // by kernel
+  std::vector<std::vector<AdamChunk>> chunks(20);  // by kernel
   std::uint64_t element = 0;
   for (const AdamItem& item : op.items) {
     auto& list = chunks[static_cast<std::size_t>(kernel_of(op, item))];
@@ -303,11 +322,12 @@ void run_cuda(Context& ctx, const Adam& op, Tensor) {
       .decoupled = op.decoupled,
       .seed = op.seed,
       .step = static_cast<std::uint64_t>(op.step)};
-  AdamKernel kernels[16] = {};
+  AdamKernel kernels[20] = {};
   add_kernels<AdamParam::kF32>(kernels);
   add_kernels<AdamParam::kBF16>(kernels + 4);
   add_kernels<AdamParam::kMaster>(kernels + 8);
   add_kernels<AdamParam::kStochastic>(kernels + 12);
+  add_kernels<AdamParam::kRounded>(kernels + 16);
   for (std::size_t k = 0; k < chunks.size(); ++k) {
     if (chunks[k].empty()) continue;
     kernels[k]<<<static_cast<unsigned>(chunks[k].size()), kThreads, 0, stream_of(ctx)>>>(

@@ -41,6 +41,12 @@ struct AdamItem {
 // nothing changes. With a remainder (BF16 param) the update acts on an exact fp32 master of bits
 // (param.bits << 16) + sign-extended remainder: the parameter is the master rounded to nearest
 // (ties away from zero), the remainder what rounding took away.
+//
+// round_each_operation, for items of BF16 param, m and v without a remainder: the gradient and the
+// result of every operation are rounded to BF16, as torch.optim computes on BF16 tensors: g = grad,
+// g *= grad_scale, g += weight_decay·p or p *= 1 − lr·weight_decay, m = lerp(m, g, 1−β1), v *= β2,
+// v += (1−β2) g², d = √v, d /= √(1−β2^step), d += eps, p −= lr/(1−β1^step)·(m/d). Near β2 = 1 a
+// product of v with β2 rounds back to v: torch's v then only grows.
 struct Adam {
   std::span<const AdamItem> items;
   Tensor grad_scale;
@@ -50,6 +56,7 @@ struct Adam {
   bool bias_correction = true;  // false: 1 in place of both 1 − β^step
   // BF16 parameters without a remainder: stochastic rounding keyed by (seed, step, element).
   bool stochastic_rounding = false;
+  bool round_each_operation = false;
   std::uint64_t seed = 0;
   void check() const;
 };

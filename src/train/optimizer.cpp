@@ -138,6 +138,7 @@ void Optimizer::update(Context& ctx, double lr, double weight_decay, std::int64_
                      .decoupled = settings_.kind == OptimizerKind::kAdamW,
                      .bias_correction = settings_.bias_correction,
                      .stochastic_rounding = settings_.stochastic_rounding,
+                     .round_each_operation = settings_.round_each_operation,
                      .seed = seed_});
 }
 

@@ -112,7 +112,8 @@ struct OptimizerSettings {
   double weight_decay = 0;
   bool bias_correction = true;
   MasterWeights master_weights = MasterWeights::kFp32;
-  bool stochastic_rounding = false;  // of bf16 weights without a master
+  bool stochastic_rounding = false;   // of bf16 weights without a master
+  bool round_each_operation = false;  // as torch.optim on bf16 tensors: ops::Adam
   DType exp_avg_dtype = DType::kF32, exp_avg_sq_dtype = DType::kF32;
   std::vector<ParamGroupOverride> overrides;  // the first that matches a name applies
 };

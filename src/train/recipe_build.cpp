@@ -131,6 +131,8 @@ OptimizerSettings optimizer(const RecipeReader& reader) {
   out.stochastic_rounding = master == "bf16_stochastic";
   if (master == "bf16" || master == "false" || out.stochastic_rounding) {
     out.master_weights = MasterWeights::kBf16;
+    // FusedAdam's kernel computes in float32 and rounds once.
+    out.round_each_operation = variant != "FusedAdam" && !out.stochastic_rounding;
     const DType moments = variant == "FusedAdam" ? DType::kF32 : DType::kBF16;
     out.exp_avg_dtype = reader.dtype("optimizer.exp_avg_dtype").value_or(moments);
     out.exp_avg_sq_dtype = reader.dtype("optimizer.exp_avg_sq_dtype").value_or(moments);

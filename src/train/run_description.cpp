@@ -34,7 +34,10 @@ std::string state_text(const OptimizerSettings& o, DType weights) {
           ? std::string(name_of(o.exp_avg_dtype))
           : cat(name_of(o.exp_avg_dtype), " and ", name_of(o.exp_avg_sq_dtype));
   return cat("bf16 weights without a master copy",
-             o.stochastic_rounding ? ", rounded stochastically" : "", ", moments ", moments);
+             o.stochastic_rounding    ? ", rounded stochastically"
+             : o.round_each_operation ? ", each operation rounded as torch does"
+                                      : "",
+             ", moments ", moments);
 }
 
 // "model.layers.7.mlp.gate.weight" as "mlp.gate.weight".

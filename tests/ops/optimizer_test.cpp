@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -111,6 +112,64 @@ TEST(Adam, LeavesTheBiasCorrectionOutOnRequest) {
                 .step = 1,
                 .bias_correction = false});
   EXPECT_NEAR(p[0], 1 - 0.1 * 0.1 / (0.1 + 1e-8), 1e-15);
+}
+
+// What torch 2.11 makes of the same weights and gradients in 60 steps: tools/make_adam_golden.py.
+struct TorchBf16 {
+  bool decoupled;
+  std::array<std::uint16_t, 16> param, m, v;
+};
+constexpr TorchBf16 kTorchBf16[] = {
+    {false,
+     {0xbf51, 0x3e89, 0x3d0d, 0x3d20, 0xbe2f, 0x3d21, 0x3bdf, 0xbdf2, 0x3e5a, 0xbe85, 0xbe82,
+      0x3e51, 0xbd8b, 0x3db1, 0xbd00, 0xbe27},
+     {0x3d98, 0xbe04, 0x3dc4, 0x3a96, 0xbc6a, 0x3bd4, 0xbb1d, 0xba34, 0x3e0e, 0xbdca, 0x3daf,
+      0xbb85, 0xbc91, 0x3c0b, 0xbab9, 0xba0d},
+     {0x3c96, 0x3bb5, 0x3a99, 0x39ab, 0x38ae, 0x378c, 0x36b1, 0x35a9, 0x3c9a, 0x3bb5, 0x3a94,
+      0x39a6, 0x38b1, 0x3792, 0x36b3, 0x35a7}},
+    {true,
+     {0xbf51, 0x3e89, 0x3d0d, 0x3d20, 0xbe2f, 0x3d21, 0x3bdf, 0xbdf2, 0x3e5a, 0xbe85, 0xbe82,
+      0x3e51, 0xbd8b, 0x3db1, 0xbd00, 0xbe27},
+     {0x3d98, 0xbe04, 0x3dc4, 0x3a96, 0xbc6a, 0x3bd4, 0xbb1d, 0xba34, 0x3e0e, 0xbdca, 0x3daf,
+      0xbb85, 0xbc91, 0x3c0b, 0xbab9, 0xba0d},
+     {0x3c96, 0x3bb5, 0x3a99, 0x39ab, 0x38ae, 0x378c, 0x36b1, 0x35a9, 0x3c9a, 0x3bb5, 0x3a94,
+      0x39a6, 0x38b1, 0x3792, 0x36b3, 0x35a7}}};
+
+// recipes.md 7.6: master_weights bf16 reproduces AutoModel's Adam on bf16 parameters.
+TEST(Adam, RoundsEachOperationAsTorchDoesOnBf16) {
+  const auto value = [](std::int64_t i, std::int64_t step) {
+    const auto x = static_cast<double>((i * 7919 + step * 104729) % 257 - 128) / 128;
+    return std::ldexp(x, -static_cast<int>(i % 8));
+  };
+  for (const TorchBf16& want : kTorchBf16) {
+    std::vector<BFloat16> p(16), g(16), m(16), v(16);
+    const auto fill = [&](std::vector<BFloat16>& x, std::int64_t step) {
+      for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = BFloat16(value(static_cast<std::int64_t>(i), step));
+    };
+    fill(p, 0);
+    Context ctx;
+    for (std::int64_t step = 1; step <= 60; ++step) {
+      fill(g, step);
+      const AdamItem item{
+          .param = view(p), .remainder = {}, .grad = view(g), .m = view(m), .v = view(v)};
+      run(ctx, Adam{.items = std::span(&item, 1),
+                    .grad_scale = {},
+                    .lr = 1e-2,
+                    .beta1 = 0.9,
+                    .beta2 = 0.999,
+                    .eps = 1e-8,
+                    .weight_decay = want.decoupled ? 0.1 : 0.0,
+                    .step = step,
+                    .decoupled = want.decoupled,
+                    .round_each_operation = true});
+    }
+    for (std::size_t i = 0; i < 16; ++i) {
+      EXPECT_EQ(p[i].bits, want.param[i]) << i << (want.decoupled ? " AdamW" : " Adam");
+      EXPECT_EQ(m[i].bits, want.m[i]) << i << (want.decoupled ? " AdamW" : " Adam");
+      EXPECT_EQ(v[i].bits, want.v[i]) << i << (want.decoupled ? " AdamW" : " Adam");
+    }
+  }
 }
 
 TEST(Adam, ARemainderMakesABf16ParameterAnExactFloat) {

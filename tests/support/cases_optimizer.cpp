@@ -43,7 +43,7 @@ OpCase gradient_norm(std::vector<I> sizes, double max_norm) {
 }
 
 struct AdamOptions {
-  bool decoupled = true, remainder = false, stochastic = false;
+  bool decoupled = true, remainder = false, stochastic = false, rounded = false;
   bool marked = false;  // a step that is not applied
   bool corrected = true;
   I step = 3;
@@ -55,14 +55,15 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
   return {
       .name = cat("Adam_", sizes.size(), "_of_", total, options.decoupled ? "" : "_coupled",
                   options.remainder ? "_remainder" : "", options.stochastic ? "_stochastic" : "",
-                  options.marked ? "_marked" : "", options.corrected ? "" : "_uncorrected",
-                  "_step_", options.step),
+                  options.rounded ? "_rounded" : "", options.marked ? "_marked" : "",
+                  options.corrected ? "" : "_uncorrected", "_step_", options.step),
       .build =
           [=](Operands& o) {
             std::vector<ops::AdamItem> items;
             for (const I n : sizes) {
               const std::string s = std::to_string(items.size());
               const bool low = o.real() == DType::kBF16 && options.remainder;
+              const DType moments = options.rounded ? o.real() : o.wide();
               std::vector<I> remainders;
               for (I i = 0; i < n; ++i) remainders.push_back(o.random().below(65536));
               items.push_back(
@@ -71,9 +72,9 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
                                                  Role::kInPlace)
                                     : Tensor{},
                    .grad = o.input("grad" + s, {n}, o.wide()),
-                   .m = o.in_place("m" + s, {n}, o.wide(), 0.1),
+                   .m = o.in_place("m" + s, {n}, moments, 0.1),
                    .v = o.make(
-                       "v" + s, Role::kInPlace, {n}, o.wide(), Layout::kDense,
+                       "v" + s, Role::kInPlace, {n}, moments, Layout::kDense,
                        [&] { return round_to(DType::kBF16, 0.1 + std::abs(o.random().normal())); }),
                    .lr_mult = items.empty() ? 1.0 : 0.5,
                    .wd_mult = items.empty() ? 1.0 : 0.0});
@@ -93,10 +94,11 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
                                                          .decoupled = options.decoupled,
                                                          .bias_correction = options.corrected,
                                                          .stochastic_rounding = options.stochastic,
+                                                         .round_each_operation = options.rounded,
                                                          .seed = 42},
                                                items, {.flop = 15.0 * double(total)})}};
           },
-      .tolerance_factor = options.stochastic ? 2.0 : 1.0};
+      .tolerance_factor = options.stochastic || options.rounded ? 2.0 : 1.0};
 }
 
 }  // namespace
@@ -104,7 +106,8 @@ OpCase adam(std::vector<I> sizes, AdamOptions options) {
 std::vector<OpCase> optimizer_cases(Sizes sizes) {
   if (sizes == Sizes::kWide)
     return {gradient_norm({200000, 17, 65536}, 1), adam({40000, 16384, 33}, {}),
-            adam({40000, 8, 33}, {.remainder = true}), adam({40000, 33}, {.stochastic = true})};
+            adam({40000, 8, 33}, {.remainder = true}), adam({40000, 33}, {.stochastic = true}),
+            adam({40000, 33}, {.rounded = true})};
   if (sizes == Sizes::kBench)
     return {gradient_norm({1 << 22, 1 << 20}, 1), adam({1 << 22, 1 << 20}, {}),
             adam({1 << 22, 1 << 20}, {.remainder = true})};
@@ -115,6 +118,8 @@ std::vector<OpCase> optimizer_cases(Sizes sizes) {
           adam({7, 600}, {.decoupled = false}),
           adam({40, 3}, {.remainder = true}),
           adam({33, 0, 5}, {.stochastic = true}),
+          adam({33, 0, 5}, {.rounded = true}),
+          adam({33, 5}, {.decoupled = false, .rounded = true}),
           adam({33, 5}, {.remainder = true, .marked = true}),
           adam({9}, {.step = 1}),
           adam({9}, {.corrected = false, .step = 1})};

@@ -54,9 +54,11 @@ TEST(RecipeFile, OptimizerDefaultsAreTheTargets) {
 TEST(RecipeFile, MasterWeightsChooseTheMoments) {
   const Recipe bf16 = small({"--optimizer.master_weights=bf16"}).recipe;
   EXPECT_EQ(bf16.optimizer.master_weights, MasterWeights::kBf16);
+  EXPECT_TRUE(bf16.optimizer.round_each_operation);
   EXPECT_FALSE(bf16.optimizer.stochastic_rounding);
   const Recipe stochastic = small({"--optimizer.master_weights=bf16_stochastic"}).recipe;
   EXPECT_EQ(stochastic.optimizer.master_weights, MasterWeights::kBf16);
+  EXPECT_FALSE(stochastic.optimizer.round_each_operation);
   EXPECT_EQ(stochastic.optimizer.exp_avg_dtype, DType::kBF16);
   EXPECT_TRUE(stochastic.optimizer.stochastic_rounding);
   EXPECT_EQ(bf16.optimizer.exp_avg_dtype, DType::kBF16);
@@ -65,6 +67,7 @@ TEST(RecipeFile, MasterWeightsChooseTheMoments) {
                            "--optimizer.exp_avg_sq_dtype=torch.bfloat16"})
                         .recipe;
   EXPECT_EQ(te.optimizer.master_weights, MasterWeights::kBf16);
+  EXPECT_FALSE(te.optimizer.round_each_operation);  // its kernel rounds once
   EXPECT_EQ(te.optimizer.exp_avg_dtype, DType::kF32);
   EXPECT_EQ(te.optimizer.exp_avg_sq_dtype, DType::kBF16);
   EXPECT_EQ(small({fused}).recipe.optimizer.master_weights, MasterWeights::kFp32);
