@@ -59,7 +59,7 @@ int run(const PreviewCommand& command) {
   train::TrainingData data(folder, config.vocab_size);
   fetch_data(file.recipe);
   const train::DatasetEntry& entry = file.recipe.dataset;
-  const auto source = data.open(entry, {});
+  const auto source = data.open(entry, {.rows = {}, .notice = train::log_warning});
 
   // Packs that were made elsewhere are shown as text where there is a tokenizer.
   const std::string& tokenizer_folder = entry.tokenizer.empty() ? folder : entry.tokenizer;

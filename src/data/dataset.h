@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "data/pack.h"
 #include "data/settings.h"
@@ -23,8 +24,13 @@ struct TextTools {
   std::string tokenizer_folder = {};
 };
 
-// Called now and then while rows are tokenised, from one thread: rows done, rows in all.
-using Progress = std::function<void(std::int64_t, std::int64_t)>;
+// What is told meanwhile, from one thread.
+struct Progress {
+  // Now and then while rows are tokenised: rows done, rows in all.
+  std::function<void(std::int64_t, std::int64_t)> rows = {};
+  // That another process is waited for, say.
+  std::function<void(const std::string&)> notice = {};
+};
 
 // Reads, checks, renders, tokenises, masks and packs. Throws Error naming file, line and reason for
 // bad rows, and when nothing to train on is left.

@@ -1,6 +1,8 @@
 #include "data/pack_cache.h"
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include "io/file_lock.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/this_process.h"
 
 namespace glmtune::data {
 namespace {
@@ -90,6 +93,51 @@ void visit_arrays(Contents& contents, Arrays& arrays, Visit visit) {
   visit("starts", contents.starts);
 }
 
+// The lock's file says who makes the packs, and afterwards why that failed.
+constexpr std::string_view kFailed = "failed: ";
+std::string failure_of(const std::string& maker) {
+  return cat(kFailed, maker, "\n");
+}
+
+// Who is waited for.
+class WaitForMaker {
+ public:
+  WaitForMaker(const std::string& path, const std::function<void(const std::string&)>& notice)
+      : path_(path), notice_(notice) {}
+
+  // While another has the lock; `note`: what its file says.
+  void busy(const std::string& note) {
+    rethrow(note);
+    if (note.starts_with(kFailed)) return;  // of a run before; its maker has not written yet
+    const auto now = std::chrono::steady_clock::now();
+    if (note != maker_) {
+      maker_ = note;
+      since_ = now;
+      is_said_ = false;
+    }
+    if (is_said_ || now - since_ < kSaidAfter) return;
+    is_said_ = true;
+    if (notice_)
+      notice_(cat("waiting for ", maker_.empty() ? "another process" : maker_, ", which makes ",
+                  path_));
+  }
+
+  // The error of a maker that was waited for; not one that an earlier run has left.
+  void rethrow(const std::string& note) const {
+    const std::string failure = failure_of(maker_);
+    if (!maker_.empty() && note.starts_with(failure)) fail(note.substr(failure.size()));
+  }
+
+ private:
+  static constexpr std::chrono::seconds kSaidAfter{2};
+
+  const std::string& path_;
+  const std::function<void(const std::string&)>& notice_;
+  std::string maker_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  bool is_said_ = false;
+};
+
 }  // namespace
 
 PackCache::PackCache(const std::string& folder, const std::string& key)
@@ -99,15 +147,34 @@ PackCache::PackCache(const std::string& folder, const std::string& key)
   if (error) fail(cat(folder_, ": the cache's folder cannot be made: ", error.message()));
 }
 
-PackedContents PackCache::get(const std::function<PackedContents()>& make) const {
+PackedContents PackCache::get(const std::function<PackedContents()>& make,
+                              const std::function<void(const std::string&)>& notice) const {
   if (auto found = read()) return std::move(*found);
-  const io::FileLock lock(path_ + ".lock",
-                          io::FileLock::Wait::kYes);  // without one both make the same file
+  WaitForMaker wait(path_, notice);
+  const auto lock =
+      io::wait_for_lock(path_ + ".lock", [&](const std::string& maker) { wait.busy(maker); });
+  wait.rethrow(lock->note());
+  if (lock->state() == io::FileLock::State::kUnsupported && notice)
+    notice(cat(path_, ": the file system has no locks; every process makes the file for itself"));
   // Whoever held the lock before may have made it meanwhile.
+  io::look_again(folder_);
   if (auto found = read()) return std::move(*found);
-  PackedContents made = make();
-  write(made);
-  return made;
+  const std::string maker = io::this_process();
+  const bool is_held = lock->state() == io::FileLock::State::kHeld;
+  if (is_held) {
+    io::remove_left_behind(path_);
+    lock->set_note(maker);
+  }
+  try {
+    PackedContents made = make();
+    write(made);
+    return made;
+  } catch (const MachineError&) {
+    throw;  // others may have more room
+  } catch (const Error& e) {
+    if (is_held) lock->set_note(failure_of(maker) + e.what());
+    throw;
+  }
 }
 
 std::optional<PackedContents> PackCache::read() const {

@@ -1,7 +1,8 @@
 #pragma once
 // PackCache: tokenised and packed data sets in a folder, one file per content hash, shared by all
 // ranks and runs that need the same. The first one to come makes the file while the others wait
-// for it; a maker that dies lets go of its lock, and its unfinished file is never seen.
+// for it; a maker that dies lets go of its lock, and the next one makes the file; the Error of a
+// maker that fails is theirs too. A new start tries again.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,8 +28,9 @@ class PackCache {
   PackCache(const std::string& folder, const std::string& key);
 
   // The contents from the file, else from `make`, which are then stored. A damaged file is made
-  // again.
-  PackedContents get(const std::function<PackedContents()>& make) const;
+  // again. `notice` (if any) is told of a wait of some seconds: for whom, and since when.
+  PackedContents get(const std::function<PackedContents()>& make,
+                     const std::function<void(const std::string&)>& notice = {}) const;
   const std::string& path() const { return path_; }
 
  private:

@@ -8,6 +8,15 @@
 
 namespace glmtune::data {
 
+std::vector<std::int64_t> GlobalBatch::share(std::int64_t rank, std::int64_t ranks) const {
+  if (rank < 0 || rank >= ranks) fail(cat("rank ", rank, " of ", ranks));
+  std::vector<std::int64_t> out;
+  for (auto i = static_cast<std::size_t>(rank); i < packs.size();
+       i += static_cast<std::size_t>(ranks))
+    out.push_back(packs[i]);
+  return out;
+}
+
 PackSampler::PackSampler(std::optional<std::int64_t> packs, SamplerSettings settings)
     : packs_(packs), settings_(settings) {
   if (settings_.global_batch_size < 1) {

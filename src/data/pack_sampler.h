@@ -27,6 +27,10 @@ struct GlobalBatch {
   std::vector<std::int64_t> packs;  // numbers, in the order in which they are dealt to the ranks
   SamplerCursor after;              // where the next batch begins
   bool last_of_epoch = false;
+
+  // What one of `ranks` data-parallel ranks is dealt: packs rank, rank + ranks, ... A last batch
+  // may leave some with fewer than others, or with none.
+  std::vector<std::int64_t> share(std::int64_t rank, std::int64_t ranks) const;
 };
 
 class PackSampler {

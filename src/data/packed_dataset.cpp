@@ -117,7 +117,7 @@ PackedDataset::PackedDataset(std::unique_ptr<SampleMaker> maker, const PackingSe
   if (packing_.cache_folder.empty()) {
     contents_ = make();
   } else {
-    contents_ = PackCache(packing_.cache_folder, cache_key(vocab_size)).get(make);
+    contents_ = PackCache(packing_.cache_folder, cache_key(vocab_size)).get(make, progress.notice);
   }
   finish();
 }
@@ -185,7 +185,7 @@ void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_si
       if (!keep(std::move(m.sample), order[static_cast<std::size_t>(first + i)], vocab_size))
         return;
     }
-    if (progress) progress(first + n, rows);
+    if (progress.rows) progress.rows(first + n, rows);
   }
 }
 

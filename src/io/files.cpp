@@ -31,13 +31,22 @@ std::string folder_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// A name beside `path` that no other process or thread of this one uses.
-std::string temporary_beside(const std::string& path) {
+std::string temporary_start(const std::string& path) {
+  return cat(".", std::filesystem::path(path).filename().string(), ".tmp-");
+}
+
+// Calls make(name) with names beside `path` until one is not taken, and returns that. Processes in
+// containers share their numbers with those on other machines, and with killed ones whose files are
+// still there.
+template <class Make>
+std::string make_beside(const std::string& path, Make&& make) {
   static std::atomic<unsigned> counter{0};
-  const std::filesystem::path p(path);
-  return (std::filesystem::path(folder_of(path)) /
-          cat(".", p.filename().string(), ".tmp-", ::getpid(), "-", counter++))
-      .string();
+  for (;;) {
+    std::string name = (std::filesystem::path(folder_of(path)) /
+                        cat(temporary_start(path), ::getpid(), "-", counter++))
+                           .string();
+    if (make(name) || errno != EEXIST) return name;
+  }
 }
 
 void sync_fd(int fd, const std::string& path) {
@@ -125,10 +134,11 @@ void ReadFile::read(std::uint64_t offset, void* dst, std::size_t bytes) const {
   }
 }
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(path),
-      temporary_(temporary_beside(path)),
-      fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  temporary_ = make_beside(path, [&](const std::string& name) {
+    fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return fd_ >= 0;
+  });
   if (fd_ < 0) fail_errno(path, "creating", errno);
 }
 
@@ -216,14 +226,33 @@ void sync_folder(const std::string& folder) {
   ::close(fd);
 }
 
+void look_again(const std::string& folder) {
+  // Opening is where NFS asks its server (close-to-open consistency), for folders too.
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) ::close(fd);
+}
+
+void remove_left_behind(const std::string& path) {
+  const std::string start = temporary_start(path);
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (std::filesystem::directory_iterator at(folder_of(path), error);
+       !error && at != std::filesystem::directory_iterator(); at.increment(error))
+    if (at->path().filename().string().starts_with(start)) found.push_back(at->path());
+  for (const auto& file : found) std::filesystem::remove(file, error);
+}
+
 void rename_folder(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail_errno(to, cat("renaming ", from), errno);
   sync_folder(folder_of(to));
 }
 
 bool replace_symlink(const std::string& link, const std::string& target) {
-  const std::string temporary = temporary_beside(link);
-  if (::symlink(target.c_str(), temporary.c_str()) != 0) {
+  bool is_made = false;
+  const std::string temporary = make_beside(link, [&](const std::string& name) {
+    return is_made = ::symlink(target.c_str(), name.c_str()) == 0;
+  });
+  if (!is_made) {
     if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) return false;
     fail_errno(link, "creating a symbolic link", errno);
   }

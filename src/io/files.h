@@ -66,6 +66,14 @@ std::uint32_t file_checksum(const std::string& path);  // crc32c of its bytes
 // Makes names created, renamed or removed in a folder durable.
 void sync_folder(const std::string& folder);
 
+// Makes a network file system look again which names a folder has; what it remembers of a missing
+// file would otherwise hold for up to a minute, although another machine has written it.
+void look_again(const std::string& folder);
+
+// Removes what AtomicFiles of this path left behind whose processes were killed. Only where nobody
+// is writing one.
+void remove_left_behind(const std::string& path);
+
 // Gives a finished folder its name in one step, durably; an empty folder of that name is replaced.
 void rename_folder(const std::string& from, const std::string& to);
 

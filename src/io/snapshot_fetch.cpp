@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/hub_selection.h"
+#include "io/this_process.h"
 
 namespace glmtune::io {
 namespace {
@@ -19,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kProgressEvery = std::chrono::milliseconds(200);
-constexpr auto kLockEvery = std::chrono::milliseconds(100);
 // For the question whether a snapshot that is there is whole, which no run should wait for long.
 constexpr int kQuickConnectSeconds = 5;
 
@@ -188,19 +189,19 @@ void SnapshotFetch::report() {
   if (options_.progress) options_.progress(progress_);
 }
 
-// Not in flock itself, which would see neither that another file has failed nor say whom it
-// waits for.
 std::unique_ptr<FileLock> SnapshotFetch::lock_blob(const std::string& etag,
                                                    const std::string& path) {
   const std::string name = (locks_ / (etag + ".lock")).string();
-  for (bool said = false;; said = true) {
-    auto lock = std::make_unique<FileLock>(name, FileLock::Wait::kNo);
-    if (lock->state() != FileLock::State::kBusy) return lock;
-    if (!said)
-      notice(cat(id_, ": waiting for another process that fetches ", path, " (", name, ")"));
+  std::optional<std::string> said;
+  auto lock = wait_for_lock(name, [&](const std::string& holder) {
     if (shared_.stop) throw HubStopped{};
-    std::this_thread::sleep_for(kLockEvery);
-  }
+    if (said == holder) return;
+    said = holder;
+    notice(cat(id_, ": waiting for ", holder.empty() ? "another process" : holder,
+               ", which fetches ", path, " (", name, ")"));
+  });
+  lock->set_note(this_process());
+  return lock;
 }
 
 void SnapshotFetch::fetch_equal_files(HubClient& client, const std::vector<HubFile>& files) {

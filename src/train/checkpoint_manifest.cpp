@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/this_process.h"
 #include "train/metrics_log.h"
 
 namespace glmtune::train {
@@ -95,7 +96,7 @@ void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t 
                                        {"epoch", epoch},
                                        {"step", step},
                                        {"world_size", 1},
-                                       {"saved_at", timestamp_now()}});
+                                       {"saved_at", io::timestamp_now()}});
   if (!run.is_null()) manifest.set("run", run);
   manifest.set("files", std::move(files));
   io::write_file((fs::path(folder) / kManifestName).string(),

@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "io/this_process.h"
 #include "train/log_rewind.h"
 
 namespace glmtune::train {
@@ -45,25 +45,11 @@ std::string validation_file(const std::string& name) {
 
 }  // namespace
 
-std::string timestamp_now() {
-  const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto millis =
-      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char date[32];
-  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-  char out[48];
-  std::snprintf(out, sizeof out, "%s.%03dZ", date, static_cast<int>(millis));
-  return out;
-}
-
 io::Value to_value(const TrainMetrics& m) {
   io::Value::Object object{
       {"step", m.step},
       {"epoch", m.epoch},
-      {"timestamp", m.timestamp.empty() ? timestamp_now() : m.timestamp},
+      {"timestamp", m.timestamp.empty() ? io::timestamp_now() : m.timestamp},
       {"loss", finite(m.loss)},
       {"grad_norm", finite(m.grad_norm)},
       {"lr", m.lr},
@@ -84,7 +70,7 @@ io::Value to_value(const ValidationMetrics& m) {
   return io::Value::Object{
       {"step", m.step},
       {"epoch", m.epoch},
-      {"timestamp", m.timestamp.empty() ? timestamp_now() : m.timestamp},
+      {"timestamp", m.timestamp.empty() ? io::timestamp_now() : m.timestamp},
       {"val_loss", finite(m.loss)},
       {"lr", m.lr},
       {"num_label_tokens", m.num_label_tokens},

@@ -51,8 +51,6 @@ io::Value to_value(const ValidationMetrics& metrics);
 std::string console_line(const TrainMetrics& metrics, bool on_gpu);
 // "[val] name "default" | step 3 | epoch 0 | loss 1.2345 | lr 1.00e-05 | num_label_tokens 42"
 std::string console_line(const ValidationMetrics& metrics);
-// "2026-08-22T12:00:00.123Z"
-std::string timestamp_now();
 
 // The files that a run with these validation sets ("default", "math") writes: "training.jsonl",
 // "validation.jsonl", "validation_math.jsonl".

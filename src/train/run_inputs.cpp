@@ -49,10 +49,12 @@ bool holds_f16(const models::HfCheckpoint& checkpoint) {
 std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetEntry& entry,
                                               const models::GlmConfig& config, bool terminal) {
   Progress progress(cat("Reading ", entry.key), 0, 1, terminal);
-  auto source = data.open(entry, [&](std::int64_t done, std::int64_t total) {
-    progress.set_total(total);
-    progress.update(done, "rows");
-  });
+  auto source = data.open(entry, {.rows =
+                                      [&](std::int64_t done, std::int64_t total) {
+                                        progress.set_total(total);
+                                        progress.update(done, "rows");
+                                      },
+                                  .notice = log_warning});
   log_info(cat(entry.key, ":\n", source->summary().text()));
   const std::int64_t longest = source->summary().longest;
   if (config.max_position_embeddings > 0 && longest > config.max_position_embeddings)

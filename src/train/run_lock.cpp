@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,8 +9,8 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "io/this_process.h"
 #include "train/log.h"
-#include "train/metrics_log.h"
 
 namespace glmtune::train {
 namespace {
@@ -39,12 +38,6 @@ std::string prepared(const std::string& folder) {
   return (fs::path(folder) / kName).string();
 }
 
-std::string this_process() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return cat("process ", ::getpid(), " on host ", host.data(), ", started ", timestamp_now());
-}
-
 }  // namespace
 
 RunLock::RunLock(const std::string& folder) : lock_(prepared(folder)) {
@@ -58,7 +51,7 @@ RunLock::RunLock(const std::string& folder) : lock_(prepared(folder)) {
                       "nothing keeps a second run out of this folder"));
       break;
     case io::FileLock::State::kHeld:
-      lock_.set_note(this_process());
+      lock_.set_note(io::this_process());
       break;
   }
 }

@@ -1,8 +1,6 @@
 #include "io/hub_download.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -267,57 +265,6 @@ TEST(HubDownload, ARenamedRepositoryIsFollowedOnTheSameHost) {
   const auto got = fetch_repo("old-org/Name", RepoKind::kModel, hub.cache("t"), FakeHub::options());
   expect_model(hub, got.folder);
   EXPECT_TRUE(contains(got.folder, "models--old-org--Name"));
-}
-
-// A process that fetches once it has read where from: "ENDPOINT CACHE" from a pipe.
-// Forked before the servers start their threads, because a fork takes only one thread along.
-pid_t fork_fetcher(int from) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  ::alarm(60);  // a hang is a failure of the test, not its end
-  int status = 1;
-  try {
-    std::string text;
-    for (char c = 0; ::read(from, &c, 1) == 1 && c != '\n';) text += c;
-    const std::size_t space = text.find(' ');
-    const HubCache cache{.root = text.substr(space + 1), .endpoint = text.substr(0, space)};
-    const auto got = fetch_repo("zai-org/GLM-5.2", RepoKind::kModel, cache, FakeHub::options());
-    status = read_file(got.folder + "/model-1.safetensors") == many_bytes(200'000, 2) ? 0 : 2;
-  } catch (const std::exception&) {
-  }
-  ::_exit(status);
-}
-
-TEST(HubDownload, TwoProcessesFetchEachFileOnce) {
-  std::vector<pid_t> children;
-  std::vector<int> pipes;
-  for (int i = 0; i < 2; ++i) {
-    int ends[2] = {-1, -1};
-    ASSERT_EQ(::pipe(ends), 0);
-    children.push_back(fork_fetcher(ends[0]));
-    ASSERT_GE(children.back(), 0);
-    ::close(ends[0]);
-    pipes.push_back(ends[1]);
-  }
-  FakeHub hub;
-  fill_with_a_model(hub);
-  hub.on_cdn = [](const ServedRequest&) -> std::optional<ServedAnswer> {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    return std::nullopt;
-  };
-  const std::string where = cat(hub.hub.url(), " ", hub.cache().root, "\n");
-  for (const int pipe : pipes) {
-    EXPECT_EQ(::write(pipe, where.data(), where.size()), static_cast<ssize_t>(where.size()));
-    ::close(pipe);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
-  EXPECT_EQ(hub.cdn.count("GET", "/model-1"), 1U);
-  EXPECT_EQ(hub.cdn.count("GET", "/model-2"), 1U);
-  EXPECT_EQ(hub.cdn.count("GET", "/tokenizer"), 1U);
 }
 
 TEST(HubDownload, WithoutAHubTheFolderThatWasSearchedIsNamed) {

@@ -195,7 +195,8 @@ TEST(HubSnapshot, AWaitForAnotherProcessIsSaidAndEndsWhenAnotherFileHasFailed) {
   fill_with_data(hub);
   const fs::path locks = fs::path(hub.folder / "hub/.locks") / fs::path(hub.repo()).filename();
   fs::create_directories(locks);
-  const FileLock other((locks / (hub.files["a.jsonl"].etag() + ".lock")).string());
+  FileLock other((locks / (hub.files["a.jsonl"].etag() + ".lock")).string());
+  other.set_note("process 7 on host n");
   std::atomic<bool> waits{false};
   hub.on_hub = [&](const ServedRequest& r) -> std::optional<ServedAnswer> {
     if (r.method != "HEAD" || r.target.ends_with("/a.jsonl")) return std::nullopt;
@@ -210,7 +211,7 @@ TEST(HubSnapshot, AWaitForAnotherProcessIsSaidAndEndsWhenAnotherFileHasFailed) {
     waits = true;
   };
   EXPECT_THROW((void)fetch_repo(hub.id, RepoKind::kDataset, hub.cache(), options), Error);
-  EXPECT_TRUE(contains(notice, "waiting for another process that fetches a.jsonl")) << notice;
+  EXPECT_TRUE(contains(notice, "waiting for process 7 on host n, which fetches a.jsonl")) << notice;
 }
 
 TEST(HubSnapshot, ASmallFileThatArrivesDamagedIsFoundByGitsName) {
