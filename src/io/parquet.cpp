@@ -1,5 +1,8 @@
 #include "io/parquet.h"
 
+#include <limits>
+#include <optional>
+
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/codec.h"
@@ -11,6 +14,7 @@ namespace parquet {
 // A node of the schema, with the levels that its presence and repetition have (Dremel encoding).
 struct Node {
   SchemaElement element;
+  std::string path;  // "messages.list.element.content"
   unsigned max_definition = 0;
   unsigned max_repetition = 0;
   std::size_t first_leaf = 0;  // leaves [first_leaf, end_leaf) lie under it
@@ -35,13 +39,14 @@ void check_leaf(const SchemaElement& e) {
 }
 
 // Builds the tree of schema[at...] and moves `at` past it.
-Node build(const std::vector<SchemaElement>& schema, std::size_t& at, unsigned definition,
-           unsigned repetition, std::size_t& leaves, int depth) {
+Node build(const std::vector<SchemaElement>& schema, std::size_t& at, const std::string& above,
+           unsigned definition, unsigned repetition, std::size_t& leaves, int depth) {
   if (at >= schema.size()) fail("the schema ends early");
   if (depth > kMaxDepth) fail("the schema is nested too deeply");
   Node node;
   node.element = schema[at++];
   const bool root = depth == 0;
+  if (!root) node.path = above.empty() ? node.element.name : cat(above, ".", node.element.name);
   if (!root && node.element.repetition != Repetition::kRequired) ++definition;
   if (!root && node.element.repetition == Repetition::kRepeated) ++repetition;
   node.max_definition = definition;
@@ -54,7 +59,8 @@ Node build(const std::vector<SchemaElement>& schema, std::size_t& at, unsigned d
   } else {
     if (node.element.children < 1) fail(cat("group ", node.element.name, " has no members"));
     for (std::int64_t i = 0; i < node.element.children; ++i) {
-      node.children.push_back(build(schema, at, definition, repetition, leaves, depth + 1));
+      node.children.push_back(
+          build(schema, at, node.path, definition, repetition, leaves, depth + 1));
     }
   }
   node.end_leaf = leaves;
@@ -69,49 +75,86 @@ void collect_leaves(const Node& node, std::vector<const Node*>& out) {
 // Puts records together again from the columns of a row group.
 class Assembler {
  public:
-  Assembler(const Node& root, std::vector<ColumnData> columns)
-      : root_(root), columns_(std::move(columns)), cursors_(columns_.size()) {}
+  // first_row: its number in the file, from 1.
+  Assembler(const Node& root, const ReadFile& file, const RowGroup& group, std::int64_t first_row,
+            MemoryLeft& memory)
+      : root_(root), row_(first_row - 1), memory_(memory) {
+    collect_leaves(root, leaves_);
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const Node& node = *leaves_[i];
+      const ColumnChunk& chunk = group.columns[i];
+      in_column(i, [&] {
+        if (chunk.type != *node.element.type) fail("its type is not the schema's");
+        if (node.max_repetition == 0 && chunk.values != group.rows) {
+          fail(cat("it has ", chunk.values, " values for ", group.rows, " rows"));
+        }
+        columns_.emplace_back(file, chunk,
+                              LeafColumn{.type = {*node.element.type, node.element.annotation},
+                                         .max_definition = node.max_definition,
+                                         .max_repetition = node.max_repetition},
+                              memory);
+      });
+    }
+  }
 
   Value record() {
+    ++row_;
+    bytes_ = 0;
     Value::Object out;
     for (const Node& child : root_.children) out.emplace_back(child.element.name, field(child));
     return Value(std::move(out));
   }
 
-  bool finished() const {
+  bool finished() {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (cursors_[i].level != static_cast<std::size_t>(columns_[i].levels)) return false;
+      if (!at_end(i)) return false;
     }
     return true;
   }
 
  private:
-  struct Cursor {
-    std::size_t level = 0;
-    std::size_t value = 0;
-  };
-
-  bool at_end(std::size_t leaf) const {
-    return cursors_[leaf].level >= static_cast<std::size_t>(columns_[leaf].levels);
+  template <class Do>
+  void in_column(std::size_t leaf, Do&& act) const {
+    try {
+      act();
+    } catch (const MachineError&) {
+      throw;
+    } catch (const Error& e) {
+      fail(cat("column ", leaves_[leaf]->path, ": ", e.what()));
+    }
   }
-  unsigned definition(const Node& node) const {
-    const std::size_t leaf = node.first_leaf;
-    if (at_end(leaf)) fail(cat("column ", node.element.name, " ends before the rows do"));
-    const auto& levels = columns_[leaf].definition;
-    return levels.empty() ? 0 : levels[cursors_[leaf].level];
+  // Counts what a row takes: a few bytes of a file can stand for any number of items.
+  void count(std::uint64_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > memory_.bytes()) {
+      fail(cat("row ", row_, " takes more than the ", human_bytes(memory_.bytes()),
+               " of memory that are left; take fewer rows, or write the file as JSON Lines, which ",
+               "is not held in memory"));
+    }
+  }
+
+  bool at_end(std::size_t leaf) {
+    bool end = false;
+    in_column(leaf, [&] { end = columns_[leaf].at_end(); });
+    return end;
+  }
+  void require(std::size_t leaf) {
+    if (at_end(leaf)) fail(cat("column ", leaves_[leaf]->path, " ends before the rows do"));
+  }
+  unsigned definition(const Node& node) {
+    require(node.first_leaf);
+    return columns_[node.first_leaf].definition();
   }
   // The next entry continues the list of `node` (and does not begin a new one).
-  bool repeats(const Node& node) const {
-    const std::size_t leaf = node.first_leaf;
-    if (at_end(leaf)) return false;
-    const auto& levels = columns_[leaf].repetition;
-    return !levels.empty() && levels[cursors_[leaf].level] == node.max_repetition;
+  bool repeats(const Node& node) {
+    return !at_end(node.first_leaf) &&
+           columns_[node.first_leaf].repetition() == node.max_repetition;
   }
   // An absent field or empty list takes one entry in every column below it.
   void skip(const Node& node) {
     for (std::size_t leaf = node.first_leaf; leaf < node.end_leaf; ++leaf) {
-      if (at_end(leaf)) fail(cat("column ", node.element.name, " ends before the rows do"));
-      ++cursors_[leaf].level;
+      require(leaf);
+      columns_[leaf].skip();
     }
   }
 
@@ -134,12 +177,14 @@ class Assembler {
     }
     do {
       items.push_back(&item == &node ? content(node) : field(item));
+      count(sizeof(Value));
     } while (repeats(node));
     return Value(std::move(items));
   }
 
   Value content(const Node& node) {
     if (node.is_leaf()) return leaf_value(node);
+    count(node.children.size() * sizeof(Value::Object::value_type));
     if (node.element.annotation == Annotation::kList && node.children.size() == 1) {
       return list(node);
     }
@@ -176,18 +221,25 @@ class Assembler {
   }
 
   Value leaf_value(const Node& node) {
-    const std::size_t leaf = node.first_leaf;
-    Cursor& cursor = cursors_[leaf];
-    if (at_end(leaf) || cursor.value >= columns_[leaf].values.size()) {
-      fail(cat("column ", node.element.name, " ends before the rows do"));
+    require(node.first_leaf);
+    Value value = columns_[node.first_leaf].take();
+    if (value.is_string()) {
+      if (node.element.type == Type::kInt64) {
+        fail(cat("row ", row_, ", column ", node.path, ": the unsigned integer ", value.as_string(),
+                 " is beyond 2^63 - 1 and could only be read rounded; store it ",
+                 "as text, or drop the column"));
+      }
+      count(value.as_string().size());
     }
-    ++cursor.level;
-    return columns_[leaf].values[cursor.value++];
+    return value;
   }
 
   const Node& root_;
-  std::vector<ColumnData> columns_;
-  std::vector<Cursor> cursors_;
+  std::int64_t row_;
+  MemoryLeft& memory_;
+  std::uint64_t bytes_ = 0;  // of the record
+  std::vector<const Node*> leaves_;
+  std::vector<ColumnPages> columns_;
 };
 
 FileMetadata read_footer(const ReadFile& file) {
@@ -213,20 +265,6 @@ FileMetadata read_footer(const ReadFile& file) {
   return m;
 }
 
-std::string read_chunk(const ReadFile& file, const ColumnChunk& c) {
-  std::int64_t begin = c.data_page_offset;
-  if (c.dictionary_page_offset > 0 && c.dictionary_page_offset < begin) {
-    begin = c.dictionary_page_offset;
-  }
-  const auto size = static_cast<std::int64_t>(file.size());
-  if (begin < 4 || c.packed_bytes < 0 || begin > size || c.packed_bytes > size - begin) {
-    fail("its pages lie outside the file");
-  }
-  std::string bytes(static_cast<std::size_t>(c.packed_bytes), '\0');
-  file.read(static_cast<std::uint64_t>(begin), bytes.data(), bytes.size());
-  return bytes;
-}
-
 }  // namespace
 }  // namespace parquet
 
@@ -243,7 +281,7 @@ ParquetFile ParquetFile::open(const std::string& path) {
     std::size_t at = 0;
     std::size_t leaves = 0;
     auto root =
-        std::make_unique<parquet::Node>(parquet::build(metadata.schema, at, 0, 0, leaves, 0));
+        std::make_unique<parquet::Node>(parquet::build(metadata.schema, at, "", 0, 0, leaves, 0));
     if (at != metadata.schema.size()) fail("the schema holds more than one tree");
     for (const parquet::RowGroup& g : metadata.groups) {
       if (g.columns.size() != leaves) {
@@ -266,48 +304,56 @@ std::vector<std::string> ParquetFile::columns() const {
   return names;
 }
 
-std::vector<Value> ParquetFile::read_group(std::size_t group) const {
+void ParquetFile::for_each_row(std::size_t group, parquet::MemoryLeft& memory,
+                               const std::function<void(Value&&)>& take) const {
   const parquet::RowGroup& g = metadata_.groups.at(group);
-  std::vector<const parquet::Node*> leaves;
-  parquet::collect_leaves(*root_, leaves);
-  std::string column;
-  try {
-    std::vector<parquet::ColumnData> columns;
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      const parquet::Node& node = *leaves[i];
-      column = cat(", column ", node.element.name);
-      if (g.columns[i].type != *node.element.type) fail("its type is not the schema's");
-      if (node.max_repetition == 0 && g.columns[i].values != g.rows) {
-        fail(cat("it has ", g.columns[i].values, " values for ", g.rows, " rows"));
-      }
-      const parquet::LeafColumn leaf{.type = {*node.element.type, node.element.annotation},
-                                     .max_definition = node.max_definition,
-                                     .max_repetition = node.max_repetition};
-      columns.push_back(
-          parquet::read_column(parquet::read_chunk(file_, g.columns[i]), g.columns[i], leaf));
+  std::int64_t first = 1;
+  for (std::size_t i = 0; i < group; ++i) first += metadata_.groups[i].rows;
+  const std::uint64_t left = memory.bytes();
+  std::uint64_t taken = 0;
+  const auto here = [&](auto&& act) {
+    try {
+      act();
+    } catch (const MachineError&) {
+      throw;
+    } catch (const Error& e) {
+      fail(cat(path(), ": row group ", group, ", ", e.what()));
     }
-    column.clear();
-    parquet::Assembler assembler(*root_, std::move(columns));
-    std::vector<Value> rows;
-    for (std::int64_t r = 0; r < g.rows; ++r) rows.push_back(assembler.record());
-    if (!assembler.finished()) fail("the columns hold more rows than the row group");
-    return rows;
-  } catch (const MachineError&) {
-    throw;
-  } catch (const Error& e) {
-    fail(cat(path(), ": row group ", group, column, ": ", e.what()));
+  };
+  std::optional<parquet::Assembler> assembler;
+  here([&] { assembler.emplace(*root_, file_, g, first, memory); });
+  for (std::int64_t r = 0; r < g.rows; ++r) {
+    Value row;
+    here([&] { row = assembler->record(); });
+    const std::uint64_t before = memory.bytes();
+    take(std::move(row));
+    taken += before - memory.bytes();
   }
+  here([&] {
+    if (!assembler->finished()) fail("the columns hold more rows than the row group");
+  });
+  memory = parquet::MemoryLeft(left - taken);
+}
+
+std::vector<Value> ParquetFile::read_group(std::size_t group) const {
+  parquet::MemoryLeft memory(std::numeric_limits<std::int64_t>::max());
+  std::vector<Value> rows;
+  for_each_row(group, memory, [&](Value&& row) { rows.push_back(std::move(row)); });
+  return rows;
 }
 
 std::string parquet_to_json_lines(const std::string& path, std::uint64_t most) {
   const ParquetFile file = ParquetFile::open(path);
+  parquet::MemoryLeft memory(most);
   std::string out;
   for (std::size_t g = 0; g < file.groups(); ++g) {
-    for (const Value& row : file.read_group(g)) {
-      out += to_json(row);
+    file.for_each_row(g, memory, [&](const Value& row) {
+      const std::string line = to_json(row);
+      if (line.size() >= memory.bytes()) fail_too_large(path, most);
+      memory.take(line.size() + 1, "a row");
+      out += line;
       out.push_back('\n');
-    }
-    if (out.size() > most) fail_too_large(path, most);
+    });
   }
   return out;
 }

@@ -2,9 +2,10 @@
 // Parquet files, read row group by row group into objects as JSON would hold them: lists become
 // arrays, structs objects (a null stays a null member), maps with string keys objects; dates and
 // timestamps are their stored integers. Data pages of both versions; codecs none, snappy, gzip,
-// zstd. Binary columns that are not UTF-8, INT96, fixed-length bytes and decimals are refused by
-// name.
+// zstd. Binary columns that are not UTF-8, INT96, fixed-length bytes, decimals and unsigned
+// integers beyond 2^63 - 1 are refused by name.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ namespace glmtune::io {
 
 namespace parquet {
 struct Node;
-}
+class MemoryLeft;
+}  // namespace parquet
 
 class ParquetFile {
  public:
@@ -32,7 +34,11 @@ class ParquetFile {
   std::int64_t rows_of_group(std::size_t group) const { return metadata_.groups[group].rows; }
   std::vector<std::string> columns() const;  // names of the top level, in order
 
-  // The rows of one group, in order. Errors name file, row group and column.
+  // Hands out the rows of one group, in order, and holds one row and a page of each column at a
+  // time. Errors name file, row group and column; also where `memory` does not suffice.
+  void for_each_row(std::size_t group, parquet::MemoryLeft& memory,
+                    const std::function<void(Value&&)>& take) const;
+  // All rows of a group; for small ones.
   std::vector<Value> read_group(std::size_t group) const;
 
  private:
@@ -43,7 +49,7 @@ class ParquetFile {
   std::unique_ptr<parquet::Node> root_;
 };
 
-// Every row as a line of JSON; more than `most` bytes are an Error.
+// Every row as a line of JSON; more than `most` bytes, or as many to unpack it, are an Error.
 std::string parquet_to_json_lines(const std::string& path, std::uint64_t most);
 
 }  // namespace glmtune::io

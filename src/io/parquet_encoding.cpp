@@ -45,7 +45,7 @@ std::string_view bits_of(ByteReader& in, std::uint64_t count, unsigned width) {
 Value integer(std::int64_t x, const LeafType& leaf) {
   if (leaf.annotation != Annotation::kUnsigned) return Value(x);
   if (leaf.type == Type::kInt32) return Value(x & 0xFFFFFFFF);
-  if (x < 0) return Value(static_cast<double>(static_cast<std::uint64_t>(x)));
+  if (x < 0) return Value(std::to_string(static_cast<std::uint64_t>(x)));
   return Value(x);
 }
 
@@ -113,7 +113,7 @@ std::vector<Value> delta_length_strings(ByteReader& in, std::int64_t count) {
 }
 
 // Each string: so many bytes of the one before, then its own.
-std::vector<Value> delta_strings(ByteReader& in, std::int64_t count) {
+std::vector<Value> delta_strings(ByteReader& in, std::int64_t count, std::uint64_t most) {
   const std::vector<std::int64_t> prefixes = read_delta(in, count);
   const std::vector<std::int64_t> suffixes = read_delta(in, count);
   std::vector<Value> out;
@@ -123,6 +123,9 @@ std::vector<Value> delta_strings(ByteReader& in, std::int64_t count) {
         suffixes[i] < 0) {
       fail("a string shares more with the one before than that has");
     }
+    const auto shared = static_cast<std::uint64_t>(prefixes[i]);
+    if (shared > most) fail("its strings, unpacked, do not fit into the memory that is left");
+    most -= shared;
     current.resize(static_cast<std::size_t>(prefixes[i]));
     current += in.take(static_cast<std::uint64_t>(suffixes[i]));
     out.push_back(text(current));
@@ -194,7 +197,7 @@ std::vector<std::int64_t> read_delta(ByteReader& in, std::int64_t count) {
 }
 
 std::vector<Value> read_values(ByteReader& in, Encoding encoding, const LeafType& leaf,
-                               std::int64_t count) {
+                               std::int64_t count, std::uint64_t most) {
   const bool integers = leaf.type == Type::kInt32 || leaf.type == Type::kInt64;
   const bool numbers = integers || leaf.type == Type::kFloat || leaf.type == Type::kDouble;
   const bool strings = leaf.type == Type::kByteArray;
@@ -222,7 +225,7 @@ std::vector<Value> read_values(ByteReader& in, Encoding encoding, const LeafType
       return delta_length_strings(in, count);
     case Encoding::kDeltaByteArray:
       expect(strings, encoding, leaf);
-      return delta_strings(in, count);
+      return delta_strings(in, count, most);
     case Encoding::kByteStreamSplit:
       expect(numbers, encoding, leaf);
       return byte_stream_split(in, leaf, count);

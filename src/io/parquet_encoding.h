@@ -23,7 +23,9 @@ struct LeafType {
   Type type = Type::kBoolean;
   Annotation annotation = Annotation::kNone;
 };
+// An unsigned integer beyond 2^63 - 1, which Value does not hold, comes as text.
+// `most`: bytes that strings may share with the ones before them, which a page does not show.
 std::vector<Value> read_values(ByteReader& in, Encoding encoding, const LeafType& leaf,
-                               std::int64_t count);
+                               std::int64_t count, std::uint64_t most);
 
 }  // namespace glmtune::io::parquet

@@ -1,15 +1,18 @@
 #include "io/parquet.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "base/cat.h"
 #include "base/error.h"
 #include "io/codec.h"
 #include "io/parquet_encoding.h"
+#include "support/processes.h"
 #include "support/temp_folder.h"
 
 namespace glmtune::io {
@@ -94,6 +97,60 @@ TEST(Parquet, WhatIsNotReadIsNamed) {
   bytes[24] = static_cast<char>(bytes[24] ^ 1);
   write_file(folder / "a", bytes);
   says(folder / "a", "checksum");
+}
+
+// JSON Lines would hold them, but Value does not.
+TEST(Parquet, UnsignedIntegersThatDoNotFitAreNamedByRowAndColumn) {
+  for (const char* name : {"u64.parquet", "u64.dictionary.parquet"}) {
+    const std::string path = kFixtures + name;
+    const ParquetFile file = ParquetFile::open(path);
+    EXPECT_EQ(to_json(file.read_group(0)[2]), R"({"s": "r2", "m": [{"n": 9223372036854775807}]})");
+    const std::string said = message_of(path);
+    EXPECT_TRUE(
+        said.starts_with(path +
+                         ": row group 1, row 7, column m.list.element.n: the unsigned integer "
+                         "9223372036854775813 is beyond 2^63 - 1"))
+        << said;
+  }
+}
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kMeasuresMemory = false;
+#else
+constexpr bool kMeasuresMemory = true;
+#endif
+
+// Files of at most 7 kB that stand for 200 MB (one string; strings that repeat the one before), 20
+// GB (one list) and 200 GB (rows).
+TEST(Parquet, WhatDoesNotFitIntoMemoryIsSaidBeforeItIsUnpacked) {
+  constexpr std::uint64_t kMost = std::uint64_t{32} << 20U;
+  for (const auto& [name, part] : std::vector<std::pair<std::string, std::string>>{
+           {"page", "row group 0, column text: a page of 381.5 MiB does not fit into the 32.0 MiB"},
+           {"delta", "row group 0, column text: its strings, unpacked, do not fit"},
+           {"list", "column texts.list.element: a page of 1.49 GiB does not fit"},
+           {"dictionary", "row group 0, row 30 takes more than the "}}) {
+    const std::string path = kFixtures + "bomb." + name + ".parquet";
+    test::Processes processes;
+    processes.start([&] {
+      rusage usage{};
+      getrusage(RUSAGE_SELF, &usage);
+      const long before = usage.ru_maxrss;
+      std::string said = "accepted";
+      try {
+        (void)parquet_to_json_lines(path, kMost);
+      } catch (const Error& e) {
+        said = e.what();
+      }
+      getrusage(RUSAGE_SELF, &usage);
+      if (kMeasuresMemory && usage.ru_maxrss - before > (128 << 10))
+        said += cat(" and takes ", usage.ru_maxrss - before, " kB");
+      return said;
+    });
+    const std::string said = processes.wait()[0].said;
+    EXPECT_TRUE(said.starts_with(path + ": ")) << said;
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+    EXPECT_EQ(said.find(" and takes "), std::string::npos) << said;
+  }
 }
 
 // Any damage ends in an Error or in other rows, never in a crash or a runaway allocation.
