@@ -11,6 +11,7 @@
 #include "data/pack_sampler.h"
 #include "data/rows.h"
 #include "io/files.h"
+#include "train/log.h"
 #include "train/lr_schedule.h"
 #include "train/named_errors.h"
 #include "train/step_scheduler.h"
@@ -89,7 +90,7 @@ ReadRows read_samples(const train::DatasetEntry& recipes, train::DatasetEntry en
   out.key = entry.key;
   const auto source = [&] {
     try {
-      return data.open_files(entry, {});
+      return data.open_files(entry, {.rows = {}, .notice = train::log_warning});
     } catch (const MachineError&) {
       throw;
     } catch (const Error&) {

@@ -9,6 +9,8 @@
 #include "data/packed_dataset.h"
 #include "data/prepacked_dataset.h"
 #include "data/pretokenized_dataset.h"
+#include "data/rows.h"
+#include "data/split_files.h"
 #include "data/text_dataset.h"
 
 namespace glmtune::data {
@@ -125,6 +127,14 @@ class Opener {
 std::unique_ptr<PackSource> open_dataset(const DatasetSettings& settings,
                                          const PackingSettings& packing, const TextTools& tools,
                                          const Progress& progress) {
+  std::visit(
+      [&](const auto& kind) {
+        if constexpr (requires { kind.paths; }) {
+          const std::string repeated = files_repeated(kind.paths, name_of_split(kind.rows.split));
+          if (!repeated.empty() && progress.notice) progress.notice(repeated);
+        }
+      },
+      settings);
   if (packing.prepacked) {
     std::unique_ptr<PackSource> packs = std::visit(
         [&](const auto& kind) -> std::unique_ptr<PackSource> {

@@ -1,6 +1,7 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "io/folder_files.h"
+#include "io/hub_selection.h"
 #include "io/row_files.h"
 #include "io/untrusted.h"
 
@@ -87,13 +89,6 @@ Slice parse_split(const std::string& split) {
   return out;
 }
 
-std::vector<std::string_view> words_of_split(std::string_view split) {
-  if (split == "train") return {"train", "training"};
-  if (split == "validation") return {"validation", "valid", "dev", "val"};
-  if (split == "test") return {"test", "testing", "eval", "evaluation"};
-  return {split};
-}
-
 // "train_sft" of "data/train_sft-00000-of-00003.parquet": what the hub's own files name as their
 // split; empty for other names.
 std::string split_of_shard(const std::string& path) {
@@ -111,7 +106,7 @@ void keep_one_split(std::vector<std::string>& chosen, const fs::path& folder,
   for (const std::string& file : chosen)
     if (const std::string of = split_of_shard(file); names_split(of, split)) named.insert(of);
   if (named.size() < 2) return;
-  const auto words = words_of_split(split);
+  const auto words = io::words_of_split(split);
   const bool has_own = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return named.contains(std::string(word));
   });
@@ -179,7 +174,7 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
   std::set_difference(files.begin(), files.end(), chosen.begin(), chosen.end(),
                       std::back_inserter(others));
   refuse_formats_apart(folder, chosen);
-  const io::OneForm form = io::one_form(io::without_repeats(folder.string(), chosen));
+  const io::OneForm form = io::form_to_read(folder.string(), chosen);
   const auto add = [&](const std::vector<std::string>& names, std::vector<std::string>& to) {
     std::transform(names.begin(), names.end(), std::back_inserter(to),
                    [&](const std::string& name) { return (folder / name).string(); });
@@ -190,18 +185,6 @@ void add_files_of_folder(const fs::path& folder, const std::string& split, Split
 }
 
 }  // namespace
-
-bool names_split(const std::string& path, const std::string& split) {
-  const auto is_word = [&](std::size_t at) {
-    return at < path.size() && std::isalnum(static_cast<unsigned char>(path[at])) != 0;
-  };
-  for (const std::string_view word : words_of_split(split)) {
-    for (std::size_t at = path.find(word); at != std::string::npos; at = path.find(word, at + 1)) {
-      if ((at == 0 || !is_word(at - 1)) && !is_word(at + word.size())) return true;
-    }
-  }
-  return false;
-}
 
 std::string name_of_split(const std::string& split) {
   return std::string(trim(std::string_view(split).substr(0, split.find('['))));
@@ -231,6 +214,27 @@ SplitFiles split_files(const std::vector<std::string>& paths, const std::string&
       out.chosen.push_back(path);
   }
   return out;
+}
+
+std::string files_repeated(const std::vector<std::string>& paths, const std::string& split_name) {
+  std::map<std::string, int> times;  // by what tells files apart
+  std::vector<std::string> repeated;
+  for (const std::string& path : split_files(paths, split_name).chosen) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    struct stat file {};
+    if (error || ::stat(path.c_str(), &file) != 0) continue;  // said where it is opened
+    std::string identity = cat(file.st_dev, ":", file.st_ino);
+    // The hub's cache has one blob for files that are equal.
+    if (real.parent_path().filename() == "blobs")
+      identity =
+          (fs::canonical(fs::path(path).parent_path(), error) / fs::path(path).filename()).string();
+    if (++times[identity] == 2) repeated.push_back(path);
+  }
+  if (repeated.empty()) return "";
+  return cat(io::printable_list(repeated), repeated.size() > 1 ? " are" : " is",
+             " named more than once (itself, by a folder or through links); the rows are read as ",
+             "often. Name every file once unless it is to weigh more");
 }
 
 std::vector<Count> files_left_out(const std::vector<std::string>& paths,

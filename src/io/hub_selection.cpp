@@ -10,6 +10,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "io/folder_files.h"
 #include "io/json.h"
 #include "io/row_files.h"
 
@@ -50,11 +51,28 @@ std::vector<HubFile> row_files(const std::vector<HubFile>& files, const std::str
     paths.push_back(file.path);
     if (fs::exists(fs::path(snapshot) / file.path)) there.insert(file.path);
   }
-  const std::vector<std::string> chosen = one_form(paths, there).chosen;
-  const std::set<std::string> wanted(chosen.begin(), chosen.end());
+  const OneForm form = one_form(paths, there);
+  std::set<std::string> wanted(form.chosen.begin(), form.chosen.end()), parts;
+  for (const std::string& path : form.chosen) parts.insert(part_of_rows(path));
+  // Subsets and splits that are there in the other form only.
+  std::vector<std::string> elsewhere;
+  std::copy_if(form.others.begin(), form.others.end(), std::back_inserter(elsewhere),
+               [&](const std::string& path) { return !parts.contains(part_of_rows(path)); });
+  for (std::string& path : one_form(elsewhere, there).chosen) wanted.insert(std::move(path));
   std::vector<HubFile> out;
   std::copy_if(files.begin(), files.end(), std::back_inserter(out),
                [&](const HubFile& f) { return wanted.contains(f.path); });
+  return out;
+}
+
+// The files of a note, where all of them are still in the snapshot; otherwise none.
+std::set<std::string> files_of_note(const fs::path& note, const fs::path& snapshot) {
+  std::error_code error;
+  if (!fs::is_regular_file(note, error)) return {};
+  std::istringstream lines(read_file(note.string()));
+  std::set<std::string> out;
+  for (std::string path; std::getline(lines, path); out.insert(path))
+    if (!fs::exists(snapshot / path, error)) return {};
   return out;
 }
 
@@ -62,6 +80,37 @@ const char* name_of(RepoKind kind) {
   if (kind == RepoKind::kDataset) return "data";
   if (kind == RepoKind::kConfig) return "config";
   return kind == RepoKind::kModel ? "model" : "tokenizer";
+}
+
+// ".locks/datasets--org--name/COMMIT.data.whole"
+fs::path note_path(const fs::path& root, const fs::path& repo, const std::string& commit,
+                   RepoKind kind) {
+  return root / ".locks" / repo.filename() / cat(commit, ".", name_of(kind), ".whole");
+}
+
+// Those that the note of a whole data set names, where the folder lies in such a snapshot;
+// otherwise, or where it names none of them, all.
+std::vector<std::string> noted_files(const std::string& folder,
+                                     const std::vector<std::string>& paths) {
+  std::error_code error;
+  const fs::path real = fs::canonical(folder, error);
+  if (error) return paths;
+  // .../datasets--org--name/snapshots/COMMIT
+  for (fs::path snapshot = real; snapshot.has_relative_path(); snapshot = snapshot.parent_path()) {
+    const fs::path snapshots = snapshot.parent_path(), repo = snapshots.parent_path();
+    if (snapshots.filename() != "snapshots" || !repo.filename().string().starts_with("datasets--"))
+      continue;
+    const std::set<std::string> noted = files_of_note(
+        note_path(repo.parent_path(), repo, snapshot.filename().string(), RepoKind::kDataset),
+        snapshot);
+    const fs::path below = real.lexically_relative(snapshot);
+    std::vector<std::string> out;
+    std::copy_if(paths.begin(), paths.end(), std::back_inserter(out), [&](const std::string& path) {
+      return noted.contains((below / path).lexically_normal().generic_string());
+    });
+    return out.empty() ? paths : out;
+  }
+  return paths;
 }
 
 }  // namespace
@@ -109,20 +158,11 @@ std::vector<HubFile> files_of_weights(const std::vector<HubFile>& files,
 
 WholeSnapshot::WholeSnapshot(const HubCache& hub, RepoKind kind, const std::string& id,
                              const ResolvedRepo& snapshot)
-    : path_((fs::path(hub.root) / ".locks" / fs::path(repo_folder(hub, id, kind)).filename() /
-             cat(snapshot.commit, ".", name_of(kind), ".whole"))
-                .string()),
+    : path_(note_path(hub.root, repo_folder(hub, id, kind), snapshot.commit, kind).string()),
       folder_(snapshot.folder) {}
 
 bool WholeSnapshot::is_noted() const {
-  std::error_code error;
-  if (!fs::is_regular_file(path_, error)) return false;
-  std::istringstream lines(read_file(path_));
-  bool any = false;
-  for (std::string path; std::getline(lines, path); any = true) {
-    if (!fs::exists(fs::path(folder_) / path, error)) return false;
-  }
-  return any;
+  return !files_of_note(path_, folder_).empty();
 }
 
 void WholeSnapshot::note(const std::vector<HubFile>& files) const {
@@ -134,6 +174,17 @@ void WholeSnapshot::note(const std::vector<HubFile>& files) const {
   } catch (const Error&) {
   } catch (const fs::filesystem_error&) {
   }
+}
+
+OneForm form_to_read(const std::string& folder, const std::vector<std::string>& paths) {
+  const std::vector<std::string> once = without_repeats(folder, paths);
+  const std::vector<std::string> noted = noted_files(folder, once);
+  const OneForm form = one_form(noted);
+  const std::set<std::string> chosen(form.chosen.begin(), form.chosen.end());
+  OneForm out;
+  for (const std::string& path : once)
+    (chosen.contains(path) ? out.chosen : out.others).push_back(path);
+  return out;
 }
 
 }  // namespace glmtune::io

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "io/hub_client.h"
+#include "io/row_files.h"
 
 namespace glmtune::io {
 
 // Of a data set its files of rows, in one form (one_form() of row_files.h: that of which more is in
-// `snapshot`, the folder of this commit, where any is) and its card; of a model or tokenizer
-// everything beside the weights.
+// `snapshot`, the folder of this commit, where any is; subsets and splits that have the other form
+// only, in that) and its card; of a model or tokenizer everything beside the weights.
 std::vector<HubFile> files_beside_weights(const std::vector<HubFile>& files, RepoKind kind,
                                           const std::string& snapshot);
 
@@ -32,5 +33,10 @@ class WholeSnapshot {
  private:
   std::string path_, folder_;
 };
+
+// Of files of rows below `folder`, as files_below() of folder_files.h has them, those that are
+// read: each once (without_repeats), in one form (one_form). In a snapshot that was noted whole the
+// noted ones decide: what a client has added since, a part of another form, say, is left out.
+OneForm form_to_read(const std::string& folder, const std::vector<std::string>& paths);
 
 }  // namespace glmtune::io

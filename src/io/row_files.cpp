@@ -55,6 +55,62 @@ bool is_hidden(std::string_view path) {
   return false;
 }
 
+std::vector<std::string_view> words_of_split(std::string_view split) {
+  if (split == "train") return {"train", "training"};
+  if (split == "validation") return {"validation", "valid", "dev", "val"};
+  if (split == "test") return {"test", "testing", "eval", "evaluation"};
+  return {split};
+}
+
+bool names_split(std::string_view path, std::string_view split) {
+  const auto is_word = [&](std::size_t at) {
+    return at < path.size() && std::isalnum(static_cast<unsigned char>(path[at])) != 0;
+  };
+  for (const std::string_view word : words_of_split(split)) {
+    for (std::size_t at = path.find(word); at != std::string_view::npos;
+         at = path.find(word, at + 1)) {
+      if ((at == 0 || !is_word(at - 1)) && !is_word(at + word.size())) return true;
+    }
+  }
+  return false;
+}
+
+std::string part_of_rows(std::string_view path) {
+  constexpr std::array<std::string_view, 5> kOfNoSubset{"data", "default", "parquet", "json",
+                                                        "jsonl"};
+  constexpr std::array<std::string_view, 3> kSplits{"train", "validation", "test"};
+  std::string out;
+  bool has_split = false;
+  const auto add = [&](std::string_view part, bool is_file) {
+    const auto* const split =
+        std::find_if(kSplits.begin(), kSplits.end(), [&](auto s) { return names_split(part, s); });
+    if (split == kSplits.end() && is_file) return;  // rows of whatever its folder is
+    if (split != kSplits.end()) {
+      has_split = true;
+      const auto words = words_of_split(*split);
+      if (std::find(words.begin(), words.end(), part) != words.end()) part = *split;
+    }
+    out += cat(out.empty() ? "" : "/", part);
+  };
+  std::size_t begin = 0;
+  for (std::size_t end = path.find('/'); end != std::string_view::npos;
+       begin = end + 1, end = path.find('/', begin)) {
+    const std::string_view folder = path.substr(begin, end - begin);
+    if (std::find(kOfNoSubset.begin(), kOfNoSubset.end(), folder) == kOfNoSubset.end())
+      add(folder, false);
+  }
+  std::string_view name = path.substr(begin);
+  const auto shard = shard_name(path);
+  if (shard)
+    name = std::string_view(shard->before).substr(begin);
+  else
+    name.remove_suffix(row_file_ending(name).size());
+  const std::size_t last = name.find_last_not_of("0123456789-_.");
+  add(name.substr(0, last == std::string_view::npos ? 0 : last + 1), true);
+  if (!has_split) add("train", false);
+  return out;
+}
+
 OneForm one_form(const std::vector<std::string>& paths, const std::set<std::string>& there) {
   std::map<std::string, std::string> json, parquet;  // the best file by its path without ending
   std::size_t json_there = 0, parquet_there = 0;

@@ -19,6 +19,15 @@ inline bool is_row_file(std::string_view name) {
 // with '.', or a folder with "__" (what editors, notebooks and macOS leave).
 bool is_hidden(std::string_view path);
 
+// Whether a path has one of the split's words, between characters that are no letters or digits.
+bool names_split(std::string_view path, std::string_view split);
+// Of validation also valid, dev and val; of train training; of test testing, eval, evaluation.
+std::vector<std::string_view> words_of_split(std::string_view split);
+
+// What a file of rows seems to hold, by its path in a data set: the folders that may be a subset's
+// name, and the split: "en/test" for "data/en/test-00000-of-00002.parquet", "train" for "a.jsonl".
+std::string part_of_rows(std::string_view path);
+
 // Files of rows of one form: the same rows often lie there as JSON and as Parquet, or packed beside
 // unpacked.
 struct OneForm {

@@ -8,6 +8,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/folder_files.h"
+#include "io/hub_selection.h"
 #include "io/row_files.h"
 #include "io/untrusted.h"
 #include "train/log.h"
@@ -117,7 +118,7 @@ std::vector<std::string> matching_files(const std::string& folder,
   // "en/*" matches a licence beside the rows too.
   if (std::any_of(found.begin(), found.end(), io::is_row_file))
     std::erase_if(found, [](const std::string& path) { return !io::is_row_file(path); });
-  const io::OneForm form = io::one_form(io::without_repeats(folder, found));
+  const io::OneForm form = io::form_to_read(folder, found);
   if (!form.others.empty())
     log_warning(cat(folder, ": the files of the split are there in two forms; left out: ",
                     io::printable_list(form.others)));

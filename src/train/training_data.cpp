@@ -75,8 +75,11 @@ std::unique_ptr<data::PackSource> TrainingData::open_files(const DatasetEntry& e
                                                            const data::Progress& progress) {
   const data::TextTools found = named(entry.tokenizer.empty() ? entry.place : entry.tokenizer_place,
                                       [&] { return tools(entry); });
+  data::Progress of_entry = progress;
+  if (progress.notice)
+    of_entry.notice = [&](const std::string& text) { progress.notice(cat(entry.key, ": ", text)); };
   return named(entry.place,
-               [&] { return data::open_dataset(entry.settings, entry.packing, found, progress); });
+               [&] { return data::open_dataset(entry.settings, entry.packing, found, of_entry); });
 }
 
 }  // namespace glmtune::train

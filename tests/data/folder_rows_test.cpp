@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/cat.h"
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "io/files.h"
@@ -105,6 +106,36 @@ TEST_F(FolderRows, EqualFilesOfTheHubsCacheAreAllRead) {
   file(".blobs/0");
   for (const char* name : {"a.jsonl", "b.jsonl"}) fs::create_symlink(".blobs/0", temp_ / name);
   EXPECT_EQ(chosen(), (List{"a.jsonl", "b.jsonl"}));
+}
+
+TEST_F(FolderRows, FilesThatAreNamedTwiceAreSaid) {
+  for (const char* name : {"data/a.jsonl", "data/b.jsonl", "c.jsonl"}) file(name);
+  fs::create_symlink("data/a.jsonl", temp_ / "link.jsonl");
+  fs::create_hard_link(temp_ / "data/b.jsonl", temp_ / "hard.jsonl");
+  fs::create_directory_symlink("data", temp_ / "same");
+  const auto said = [&](const List& names) {
+    List paths;
+    for (const std::string& name : names) paths.push_back(temp_ / name);
+    return files_repeated(paths, "train");
+  };
+  EXPECT_EQ(said({"data", "c.jsonl"}), "");
+  for (const List& names : std::vector<List>{{"data", "data/a.jsonl"},
+                                             {"data/a.jsonl", "data/a.jsonl", "data/a.jsonl"},
+                                             {"data/a.jsonl", "link.jsonl"},
+                                             {"data/a.jsonl", "same/a.jsonl"}}) {
+    const std::string text = said(names);
+    EXPECT_TRUE(text.starts_with(temp_ / names.back() + " is named more than once")) << text;
+  }
+  EXPECT_NE(said({"data/b.jsonl", "hard.jsonl"}), "");
+  EXPECT_TRUE(said({"data", "same"})
+                  .starts_with(cat(temp_ / "same/a.jsonl", ", ", temp_ / "same/b.jsonl", " are ")));
+}
+
+TEST_F(FolderRows, EqualFilesOfTheHubsCacheAreNotNamedTwice) {
+  file("blobs/0");
+  for (const char* name : {"a.jsonl", "b.jsonl"}) fs::create_symlink("blobs/0", temp_ / name);
+  EXPECT_EQ(files_repeated({temp_ / "a.jsonl", temp_ / "b.jsonl"}, "train"), "");
+  EXPECT_NE(files_repeated({temp_ / "a.jsonl", temp_ / "a.jsonl"}, "train"), "");
 }
 
 TEST_F(FolderRows, ALinkThatLeadsNowhereIsAnError) {

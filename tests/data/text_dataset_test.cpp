@@ -50,6 +50,18 @@ class TextData : public ::testing::Test {
   TextTools tools_;
 };
 
+TEST_F(TextData, AFileThatIsNamedTwiceIsReadTwiceAndSaidOnce) {
+  rows("{\"ctx\": \"A man sits\", \"endings\": [\" up.\", \" down.\"], \"label\": \"1\"}\n");
+  std::vector<std::string> said;
+  const auto source =
+      open_dataset(HellaSwagSettings{.paths = {path_, path_}, .rows = {}},
+                   {.packed_sequence_size = 0, .max_packs = {}}, tools_,
+                   {.rows = {}, .notice = [&](const std::string& text) { said.push_back(text); }});
+  EXPECT_EQ(source->summary().rows, 2);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_TRUE(said[0].starts_with(path_ + " is named more than once")) << said[0];
+}
+
 // recipes.md section 5, 8.
 TEST_F(TextData, HellaSwagLabelsAreTheRightEnding) {
   rows(

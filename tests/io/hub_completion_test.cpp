@@ -8,6 +8,7 @@
 #include "fake_hub.h"
 #include "io/files.h"
 #include "io/hub_download.h"
+#include "io/hub_selection.h"
 #include "support/message_of.h"
 
 namespace glmtune::io {
@@ -75,6 +76,36 @@ TEST_F(HubCompletion, TheFormatOfWhichMoreIsThereIsCompleted) {
   EXPECT_FALSE(has("a.jsonl"));
   EXPECT_TRUE(contains(notices_, "lacks data/train-1.parquet, which the hub has; fetched now"))
       << notices_;
+}
+
+TEST_F(HubCompletion, SubsetsAndSplitsOfTheOtherFormOnlyAreFetchedToo) {
+  on_hub({"data/en/train-00000-of-00003.parquet", "data/en/train-00001-of-00003.parquet",
+          "data/en/train-00002-of-00003.parquet", "data/en/test-00000-of-00001.parquet",
+          "en/train.jsonl", "en/test.jsonl", "en/dev.jsonl", "fr/train.jsonl.gz",
+          "fr/train.jsonl"});
+  fetch();
+  for (const char* name : {"data/en/train-00001-of-00003.parquet",
+                           "data/en/test-00000-of-00001.parquet", "en/dev.jsonl", "fr/train.jsonl"})
+    EXPECT_TRUE(has(name)) << name;
+  for (const char* name : {"en/train.jsonl", "en/test.jsonl", "fr/train.jsonl.gz"})
+    EXPECT_FALSE(has(name)) << name;
+}
+
+// As an interrupted `hf download` leaves it.
+TEST_F(HubCompletion, WhatIsAddedToAWholeSnapshotIsNotRead) {
+  on_hub({"sub/train.jsonl", "sub/train-0.parquet", "sub/train-1.parquet"});
+  for (const char* name : {"sub/train.jsonl", "README.md"}) add(name);
+  const std::vector<std::string> all{"train-0.parquet", "train-1.parquet", "train.jsonl"};
+  EXPECT_EQ(form_to_read(snapshot_ + "/sub", all).chosen.size(), 2U);
+  fetch();
+  for (const char* name : {"sub/train-0.parquet", "sub/train-1.parquet"}) add(name);
+  fetch();
+  const OneForm form = form_to_read(snapshot_ + "/sub", all);
+  EXPECT_EQ(form.chosen, std::vector<std::string>{"train.jsonl"});
+  EXPECT_EQ(form.others, (std::vector<std::string>{"train-0.parquet", "train-1.parquet"}));
+  // A file of then that is gone: nobody knows any longer what is whole.
+  fs::remove(snapshot_ + "/README.md");
+  EXPECT_EQ(form_to_read(snapshot_ + "/sub", all).chosen.size(), 2U);
 }
 
 TEST_F(HubCompletion, HiddenFilesAreNotFetched) {

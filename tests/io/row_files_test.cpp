@@ -43,6 +43,20 @@ TEST(RowFiles, AFileBesideItsPackedTwinIsOneFile) {
   EXPECT_EQ(one_form({"a.json", "a.jsonl", "a.parquet"}).chosen, List{"a.parquet"});
 }
 
+TEST(RowFiles, PathsNameSubsetAndSplit) {
+  for (const auto& [path, part] : std::vector<std::pair<std::string, std::string>>{
+           {"a.jsonl", "train"},
+           {"data/train-00000-of-00002-0123456789abcdef.parquet", "train"},
+           {"train_12.json.gz", "train"},
+           {"en/part-3.jsonl", "en/train"},
+           {"data/en/val-00000-of-00001.parquet", "en/validation"},
+           {"default/test/0000.parquet", "test"},
+           {"en/dev/0.jsonl", "en/validation"},
+           {"data/train_sft-00000-of-00003.parquet", "train_sft"},
+           {"123.jsonl", "train"}})
+    EXPECT_EQ(part_of_rows(path), part) << path;
+}
+
 TEST(RowFiles, WhatIsThereAlreadyDecides) {
   const List both{"a.jsonl", "a.jsonl.gz", "p/0.parquet", "p/1.parquet"};
   EXPECT_EQ(one_form(both).chosen, (List{"p/0.parquet", "p/1.parquet"}));
