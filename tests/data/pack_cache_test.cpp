@@ -1,14 +1,9 @@
 #include "data/pack_cache.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "base/cat.h"
 #include "data/packed_dataset.h"
@@ -115,37 +110,6 @@ TEST_F(PackCacheTest, ADamagedFileIsMadeAgain) {
   made = 0;
   expect_equal(first, open(300, &made));
   EXPECT_EQ(made, 300);
-}
-
-// user_reports.md 73: one makes, the others wait; a maker that dies lets go.
-TEST_F(PackCacheTest, ProcessesShareOneMakingAndSurviveADeadMaker) {
-  const pid_t dying = fork();
-  if (dying == 0) {
-    const PackCache cache(folder_, "k");
-    cache.get([]() -> PackedContents { _exit(3); });
-    _exit(4);
-  }
-  int status = 0;
-  waitpid(dying, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 3);
-  const PackCache cache(folder_, "k");
-  std::atomic<int> made{0};
-  const auto make = [&] {
-    ++made;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    PackedContents contents;
-    Sample s;
-    s.ids = {1, 2};
-    s.labels = {2, kNoLabel};
-    contents.store.add(s, 0);
-    contents.documents = {0};
-    contents.starts = {0, 1};
-    return contents;
-  };
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { cache.get(make); });
-  threads.clear();
-  EXPECT_EQ(made, 1);
 }
 
 }  // namespace

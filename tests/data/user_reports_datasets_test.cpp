@@ -1,5 +1,5 @@
 // What users report of data files (user_reports.md 2f, 70 to 72, and the table 2g), line by line.
-// More of 71 and 72: rows_test.cpp; 69: pack_sampler_test.cpp; 73: pack_cache_test.cpp.
+// More of 71 and 72: rows_test.cpp; 69: pack_sampler_test.cpp; 73: shared_cache_test.cpp.
 #include "data/chat_support.h"
 
 namespace glmtune::data {
