@@ -15,9 +15,9 @@
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "io/folder_files.h"
-#include "io/hub_selection.h"
 #include "io/row_files.h"
 #include "io/untrusted.h"
+#include "io/whole_note.h"
 
 namespace glmtune::data {
 namespace {

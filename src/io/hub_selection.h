@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "io/hub_client.h"
-#include "io/row_files.h"
 
 namespace glmtune::io {
 
@@ -33,10 +32,5 @@ class WholeSnapshot {
  private:
   std::string path_, folder_;
 };
-
-// Of files of rows below `folder`, as files_below() of folder_files.h has them, those that are
-// read: each once (without_repeats), in one form (one_form). In a snapshot that was noted whole the
-// noted ones decide: what a client has added since, a part of another form, say, is left out.
-OneForm form_to_read(const std::string& folder, const std::vector<std::string>& paths);
 
 }  // namespace glmtune::io

@@ -8,9 +8,9 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/folder_files.h"
-#include "io/hub_selection.h"
 #include "io/row_files.h"
 #include "io/untrusted.h"
+#include "io/whole_note.h"
 #include "train/log.h"
 #include "train/yaml_document.h"
 

@@ -8,7 +8,7 @@
 #include "fake_hub.h"
 #include "io/files.h"
 #include "io/hub_download.h"
-#include "io/hub_selection.h"
+#include "io/whole_note.h"
 #include "support/message_of.h"
 
 namespace glmtune::io {
