@@ -2,7 +2,7 @@
 //   grouped_bench [rows=131072] [experts=4|256] [only=WORDS]     default: both, all products
 // 4 experts with as many rows each; 256 experts of which one is drawn for every row. One line per
 // product whose name has WORDS in it: milliseconds and TFLOP/s, burst and sustained (bench.h).
-// Weight gradients are added to.
+// Weight gradients are added to, then written.
 #include <cstdio>
 #include <random>
 #include <string>
@@ -50,8 +50,10 @@ void products(OpBench& bench, const std::string& name, const Tensor& offsets, st
   }
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const auto dw = bench.zeros({experts, n, k}, dtype);
-    line(cat("weight gradient ", name_of(dtype)),
-         ops::GroupedMatmulWgrad{.dw = dw, .dy = dy, .x = x, .offsets = offsets});
+    for (const bool first : {false, true})
+      line(cat("weight gradient ", name_of(dtype), first ? " written" : ""),
+           ops::GroupedMatmulWgrad{
+               .dw = dw, .dy = dy, .x = x, .offsets = offsets, .overwrite = first});
   }
 }
 

@@ -20,7 +20,9 @@ void run_cuda(Context& ctx, const GroupedMatmul& op, Tensor workspace) {
 
 void run_cuda(Context& ctx, const GroupedMatmulWgrad& op, Tensor workspace) {
   expect_gpu_types("GroupedMatmulWgrad", op.dy, op.dw);
-  if (op.dw.count() == 0 || op.dy.size(0) == 0) return;
+  if (op.dw.count() == 0) return;
+  if (op.overwrite) clear_experts_without_rows(ctx, op);
+  if (op.dy.size(0) == 0) return;
   if (!grouped_wgrad_sm90(ctx, op, workspace)) grouped_wgrad_generic(ctx, op);
 }
 

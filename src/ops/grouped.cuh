@@ -13,5 +13,7 @@ bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op, Tensor works
 // Any F32 or BF16 operands, plain fp32 arithmetic.
 void grouped_matmul_generic(Context& ctx, const GroupedMatmul& op);
 void grouped_wgrad_generic(Context& ctx, const GroupedMatmulWgrad& op);
+// dw[e] = 0 for experts without rows, which the kernels above leave alone.
+void clear_experts_without_rows(Context& ctx, const GroupedMatmulWgrad& op);
 
 }  // namespace glmtune::ops

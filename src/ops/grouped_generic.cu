@@ -75,7 +75,8 @@ template <class In, class Out>
 __global__ void __launch_bounds__(kThreads)
     grouped_wgrad_kernel(Out* dw, std::int64_t stride_e, std::int64_t ldw, const In* dy,
                          std::int64_t ldy, const In* x, std::int64_t ldx,
-                         const std::int32_t* offsets, std::int64_t N, std::int64_t K) {
+                         const std::int32_t* offsets, std::int64_t N, std::int64_t K,
+                         bool overwrite) {
   const int e = static_cast<int>(blockIdx.z);
   const std::int64_t first = offsets[e], rows = offsets[e + 1] - first;
   if (rows == 0) return;
@@ -96,8 +97,20 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t n = n0 + ty * 4 + i, k = k0 + tx + 16 * j;
       if (n >= N || k >= K) continue;
       Out& target = dw[e * stride_e + n * ldw + k];
-      target = from_float<Out>(to_float(target) + sums.of[i][j]);
+      target = from_float<Out>(overwrite ? sums.of[i][j] : to_float(target) + sums.of[i][j]);
     }
+}
+
+// Blocks of expert blockIdx.y walk the rows of its gradient, V elements a store.
+template <class Out, int V>
+__global__ void __launch_bounds__(kThreads)
+    clear_kernel(Out* dw, std::int64_t stride_e, std::int64_t ldw, const std::int32_t* offsets,
+                 std::int64_t N, std::int64_t K) {
+  const int e = static_cast<int>(blockIdx.y);
+  if (offsets[e] != offsets[e + 1]) return;
+  for (std::int64_t n = blockIdx.x; n < N; n += gridDim.x)
+    for (std::int64_t k = std::int64_t{threadIdx.x} * V; k < K; k += kThreads * V)
+      store<Out, V>(dw + e * stride_e + n * ldw + k, Pack<Out, V>{});
 }
 
 template <class F>
@@ -137,7 +150,22 @@ void grouped_wgrad_generic(Context& ctx, const GroupedMatmulWgrad& op) {
     using Out = typename decltype(out)::type;
     grouped_wgrad_kernel<<<grid, kThreads, 0, stream_of(ctx)>>>(
         op.dw.as<Out>(), op.dw.stride(0), op.dw.stride(1), op.dy.as<const In>(), op.dy.stride(0),
-        op.x.as<const In>(), op.x.stride(0), op.offsets.as<const std::int32_t>(), N, K);
+        op.x.as<const In>(), op.x.stride(0), op.offsets.as<const std::int32_t>(), N, K,
+        op.overwrite);
+    CHECK_LAUNCH();
+  });
+}
+
+void clear_experts_without_rows(Context& ctx, const GroupedMatmulWgrad& op) {
+  const std::int64_t N = op.dw.size(1), K = op.dw.size(2);
+  const dim3 grid(static_cast<unsigned>(std::min<std::int64_t>(N, 64)),
+                  static_cast<unsigned>(op.dw.size(0)));
+  dispatch_gpu(op.dw.dtype, "GroupedMatmulWgrad", [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    constexpr int V = kPackOf<Out>;
+    const auto kernel = packs(op.dw, V) ? clear_kernel<Out, V> : clear_kernel<Out, 1>;
+    kernel<<<grid, kThreads, 0, stream_of(ctx)>>>(op.dw.as<Out>(), op.dw.stride(0), op.dw.stride(1),
+                                                  op.offsets.as<const std::int32_t>(), N, K);
     CHECK_LAUNCH();
   });
 }

@@ -247,8 +247,10 @@ void launch(Context& ctx, Kernel kernel, int threads, int shared_bytes, const Pr
 struct WgradLaunch {
   CUtensorMap dy, x, dw;
   Problem p;
+  bool wide, overwrite;
 };
-void wgrad_bf16_of_many_rows(Context& ctx, const WgradLaunch& go);  // grouped_wgrad_bf16_sm90.cu
+// grouped_wgrad_staged_sm90.cu: gradients that are overwritten, or in bf16.
+void wgrad_staged(Context& ctx, const WgradLaunch& go);
 
 // Whether the copy engine can fetch this operand's rows.
 inline bool addressable(const Tensor& t) {

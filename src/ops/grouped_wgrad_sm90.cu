@@ -2,7 +2,8 @@
 // a persistent kernel like the products', 64 rows of a tile to each of two warpgroups. The
 // gradients so far come through shared memory in boxes of 128 bytes a row: the copy engine brings
 // them while the products run, the multiplying warps add to them in place, the copy engine takes
-// them back. One addition and one rounding an element and launch.
+// them back. One addition and one rounding an element and launch. What need not be read goes
+// through grouped_wgrad_staged_sm90.cu.
 #include "ops/grouped_sm90.cuh"
 
 namespace glmtune::ops {
@@ -13,7 +14,7 @@ using namespace grouped;
 constexpr int kStages = 3;
 constexpr int kThreads = 384;
 constexpr int kSlots = 5;  // boxes of a warpgroup in flight
-// Mean rows of an expert from which bf16 gradients are faster through grouped_wgrad_bf16_sm90.cu.
+// Mean rows of an expert from which bf16 gradients are faster when the copy engine adds to them.
 constexpr std::int64_t kManyRows = 320;
 constexpr int kTogether = 2;  // boxes handed over at once
 constexpr int kBoxBytes = 64 * 128;
@@ -224,10 +225,12 @@ bool grouped_wgrad_sm90(Context& ctx, const GroupedMatmulWgrad& op, Tensor works
             .experts = static_cast<int>(experts),
             .m = static_cast<int>(op.dw.size(1)),
             .n = static_cast<int>(op.dw.size(2)),
-            .k = 0}};
-  if (!wide && op.dy.size(0) >= kManyRows * experts) {
+            .k = 0},
+      .wide = wide,
+      .overwrite = op.overwrite};
+  if (op.overwrite || (!wide && op.dy.size(0) >= kManyRows * experts)) {
     go.p.counter = zeroed_counter(ctx, workspace);
-    wgrad_bf16_of_many_rows(ctx, go);
+    wgrad_staged(ctx, go);
     return true;
   }
   launch(ctx, wide ? wgrad_kernel<float> : wgrad_kernel<bf16>, kThreads, Memory::kBytes, go.p,

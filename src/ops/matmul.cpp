@@ -217,15 +217,15 @@ std::size_t GroupedMatmulWgrad::workspace_bytes(Device device) const {
 void run_cpu(const GroupedMatmulWgrad& op, Tensor) {
   const std::vector<ExpertRows> experts =
       expert_rows("GroupedMatmulWgrad", op.offsets, op.dy.size(0));
-  std::int64_t busy = 0;
-  for (const ExpertRows& e : experts) busy += e.end > e.begin ? 1 : 0;
+  const auto has_work = [&](const ExpertRows& e) { return op.overwrite || e.end > e.begin; };
+  const std::int64_t busy = std::count_if(experts.begin(), experts.end(), has_work);
   if (busy == 0 || op.dw.count() == 0) return;
   const std::int64_t threads = threads_for(op.dy.count() * op.dw.size(2));
   const std::int64_t wanted = threads > 1 ? threads * kPiecesPerThread : 1;
   const Grid grid = grid_for(op.dw.size(1), op.dw.size(2), (wanted + busy - 1) / busy);
   std::vector<Piece> pieces;
   for (std::size_t e = 0; e < experts.size(); ++e)
-    for (std::int64_t i = 0; experts[e].end > experts[e].begin && i < grid.rows * grid.columns; ++i)
+    for (std::int64_t i = 0; has_work(experts[e]) && i < grid.rows * grid.columns; ++i)
       pieces.push_back({e, i});
   dispatch_product(op.dy.dtype, op.dw.dtype, [&]<class In, class Out>(In, Out) {
 #pragma omp parallel for schedule(dynamic) if (threads > 1 && pieces.size() > 1)
@@ -246,7 +246,7 @@ void run_cpu(const GroupedMatmulWgrad& op, Tensor) {
                               .out_row = op.dw.stride(1),
                               .c = dw,
                               .c_row = op.dw.stride(1),
-                              .beta = 1},
+                              .beta = op.overwrite ? 0.0 : 1.0},
                 grid, index);
     }
   });

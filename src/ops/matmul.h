@@ -31,10 +31,12 @@ struct GroupedMatmul {
 };
 GLMTUNE_DECLARE_OP(GroupedMatmul);
 
-// dw[e] += Σ_{r of expert e} dy[r] ⊗ x[r];  dw [E, N, K] (adds; may be wider than dy and x), dy
-// [R, N], x [R, K], offsets as in GroupedMatmul.
+// dw[e] += Σ_{r of expert e} dy[r] ⊗ x[r];  dw [E, N, K] (may be wider than dy and x), dy [R, N], x
+// [R, K], offsets as in GroupedMatmul. `overwrite`: dw[e] = Σ instead, zeros for an expert without
+// rows; dw is not read. The same bits as adding to zeros, but for the sign of a sum of −0.
 struct GroupedMatmulWgrad {
   Tensor dw, dy, x, offsets;
+  bool overwrite = false;
   void check() const;
   std::size_t workspace_bytes(Device device) const;
 };

@@ -32,16 +32,17 @@ void expect_gradient(const char* op, const char* name, const Tensor& dweight, co
   expect_dtype(op, name, dweight, {wide(x.dtype), x.dtype});
 }
 
-// gradient[c] += Σ_run partials[run][c].
+// gradient[c] += Σ_run partials[run][c], or becomes it.
 template <class W>
-void add_partials(const Tensor& gradient, const W* partials, std::int64_t C) {
+void add_partials(const Tensor& gradient, const W* partials, std::int64_t C,
+                  bool overwrite = false) {
   if (!gradient.defined()) return;
   dispatch_real(gradient.dtype, [&]<class D>(D) {
     D* d = gradient.as<D>();
     for (std::int64_t c = 0; c < C; ++c) {
       W sum = 0;
       for (std::int64_t run = 0; run < kRuns; ++run) sum += partials[run * C + c];
-      d[c] = D(W(d[c]) + sum);
+      d[c] = D(overwrite ? sum : W(d[c]) + sum);
     }
   });
 }
@@ -122,7 +123,7 @@ void run_cpu(const RmsNormBackward& op, Tensor workspace) {
         }
       }
     }
-    if (op.dweight.defined()) add_partials(op.dweight, workspace.as<W>(), C);
+    if (op.dweight.defined()) add_partials(op.dweight, workspace.as<W>(), C, op.overwrite_dweight);
   });
 }
 

@@ -3,6 +3,7 @@
 // blocks walks the rows, so that a block keeps its weights, and its share of the weight gradients,
 // for all its rows; the shares are then added in block order: same inputs, same bits.
 #include "cuda/sm90.cuh"
+#include "ops/elementwise.h"
 #include "ops/kernel.cuh"
 #include "ops/norm.h"
 #include "ops/norm_partials.h"
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 // for 32 columns, then the eighths are added in order.
 template <class T>
 __global__ void __launch_bounds__(256)
-    add_partials_kernel(T* out, const float* partials, int parts, int columns) {
+    add_partials_kernel(T* out, const float* partials, int parts, int columns, bool overwrite) {
   __shared__ float shared[8][32];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int c = static_cast<int>(blockIdx.x) * 32 + lane;
@@ -275,15 +276,16 @@ __global__ void __launch_bounds__(256)
   if (warp != 0 || c >= columns) return;
 #pragma unroll
   for (int w = 1; w < 8; ++w) sum += shared[w][lane];
-  out[c] = from_float<T>(to_float(out[c]) + sum);
+  out[c] = from_float<T>(overwrite ? sum : to_float(out[c]) + sum);
 }
 
-void add_partials(const Context& ctx, const Tensor& out, const float* partials, int parts) {
+void add_partials(const Context& ctx, const Tensor& out, const float* partials, int parts,
+                  bool overwrite = false) {
   const auto columns = static_cast<int>(out.count());
   dispatch_gpu(out.dtype, "norm gradient", [&](auto tag) {
     using T = typename decltype(tag)::type;
     add_partials_kernel<<<static_cast<unsigned>(ceil_div(columns, 32)), 256, 0, stream_of(ctx)>>>(
-        out.as<T>(), partials, parts, columns);
+        out.as<T>(), partials, parts, columns, overwrite);
     CHECK_LAUNCH();
   });
 }
@@ -379,7 +381,11 @@ void run_cuda(Context& ctx, const RmsNorm& op, Tensor) {
 }
 
 void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
-  if (op.x.count() == 0) return;
+  if (op.x.count() == 0) {
+    if (op.overwrite_dweight && op.dweight.defined() && op.dweight.count() > 0)
+      run_cuda(ctx, Fill{.x = op.dweight, .value = 0}, {});
+    return;
+  }
   const std::int64_t sms = cuda_of(ctx, "RmsNormBackward").multiprocessors;
   dispatch_gpu(op.x.dtype, "RmsNormBackward", [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -418,7 +424,7 @@ void run_cuda(Context& ctx, const RmsNormBackward& op, Tensor workspace) {
               dx, partials, nullptr, dy, x, weight, nullptr, rstd, residual);
     }
     CHECK_LAUNCH();
-    if (op.dweight.defined()) add_partials(ctx, op.dweight, partials, parts);
+    if (op.dweight.defined()) add_partials(ctx, op.dweight, partials, parts, op.overwrite_dweight);
   });
 }
 

@@ -14,9 +14,11 @@ struct RmsNorm {
 GLMTUNE_DECLARE_OP(RmsNorm);
 
 // dx = rstd·(g − x̂·mean(g·x̂)) [+ residual], g = dy·weight, x̂ = x·rstd; dx is overwritten and may be
-// `residual` itself ({}: none). dweight [C] (wide or x's dtype) adds Σ_t dy·x̂; {} when frozen.
+// `residual` itself ({}: none). dweight [C] (wide or x's dtype) adds Σ_t dy·x̂, or with
+// `overwrite_dweight` becomes it; {} when frozen.
 struct RmsNormBackward {
   Tensor dx, dweight, dy, x, weight, rstd, residual;
+  bool overwrite_dweight = false;
   void check() const;
   std::size_t workspace_bytes(Device device) const;
 };

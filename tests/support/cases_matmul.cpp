@@ -143,9 +143,22 @@ OpCase grouped(I E, I R, I N, I K, I spare) {
                                ops::GroupedMatmulWgrad{.dw = o.adds("narrow", {E, N, K}, o.real()),
                                                        .dy = dy,
                                                        .x = x,
-                                                       .offsets = offsets})},
+                                                       .offsets = offsets}),
+                          step("GroupedMatmulWgrad first",
+                               ops::GroupedMatmulWgrad{.dw = o.output("first", {E, N, K}, o.wide()),
+                                                       .dy = dy,
+                                                       .x = x,
+                                                       .offsets = offsets,
+                                                       .overwrite = true},
+                               cost),
+                          step("GroupedMatmulWgrad narrow first",
+                               ops::GroupedMatmulWgrad{.dw = o.output("narrow_first", {E, N, K}),
+                                                       .dy = dy,
+                                                       .x = x,
+                                                       .offsets = offsets,
+                                                       .overwrite = true})},
                 .seeds = {{"y", "dy"}},
-                .gradients = {{"x", "dx"}, {"w", "dw"}}};
+                .gradients = {{"x", "dx"}, {"w", "dw"}, {"w", "first"}}};
           },
       .sum_length = std::max({R, N, K})};
 }

@@ -19,12 +19,12 @@ ops::RmsNorm rms_norm_forward(Operands& o, I T, I C, double eps) {
           .eps = eps};
 }
 
-OpCase rms_norm(I T, I C, Residual kind, bool wide_gradient) {
+OpCase rms_norm(I T, I C, Residual kind, bool wide_gradient, bool first = false) {
   return {.name = cat("RmsNorm_", T, "x", C,
                       kind == Residual::kNone      ? ""
                       : kind == Residual::kInPlace ? "_in_place"
                                                    : "_residual",
-                      wide_gradient ? "" : "_narrow"),
+                      wide_gradient ? "" : "_narrow", first ? "_first" : ""),
           .build =
               [=](Operands& o) {
                 const ops::RmsNorm forward = rms_norm_forward(o, T, C, 1e-5);
@@ -33,14 +33,16 @@ OpCase rms_norm(I T, I C, Residual kind, bool wide_gradient) {
                     in_place ? o.in_place("dx", {T, C}, o.real()) : o.output("dx", {T, C});
                 const ops::RmsNormBackward backward{
                     .dx = dx,
-                    .dweight = o.adds("dweight", {C}, wide_gradient ? o.wide() : o.real()),
+                    .dweight = first ? o.output("dweight", {C}, o.wide())
+                                     : o.adds("dweight", {C}, wide_gradient ? o.wide() : o.real()),
                     .dy = o.input("dy", {T, C}),
                     .x = forward.x,
                     .weight = forward.weight,
                     .rstd = forward.rstd,
                     .residual = in_place                      ? dx
                                 : kind == Residual::kSeparate ? o.input("residual", {T, C})
-                                                              : Tensor{}};
+                                                              : Tensor{},
+                    .overwrite_dweight = first};
                 Program p{.steps = {step("RmsNorm", forward), step("RmsNormBackward", backward)},
                           .seeds = {{"y", "dy"}},
                           .gradients = {{"x", "dx"}, {"weight", "dweight"}}};
@@ -106,6 +108,7 @@ std::vector<OpCase> norm_cases(Sizes sizes) {
     return {rms_norm(37, 6144, Residual::kSeparate, true),
             rms_norm(700, 512, Residual::kInPlace, true),
             rms_norm(600, 2048, Residual::kNone, true),
+            rms_norm(600, 2048, Residual::kNone, true, true),
             rms_norm(9, 128, Residual::kNone, false),
             rms_norm(5, 12288, Residual::kNone, true),
             rms_norm(3, 20000, Residual::kSeparate, true),
@@ -117,6 +120,8 @@ std::vector<OpCase> norm_cases(Sizes sizes) {
           rms_norm(4, 9, Residual::kInPlace, true),
           rms_norm(70, 3, Residual::kNone, false),
           rms_norm(0, 5, Residual::kNone, true),
+          rms_norm(0, 5, Residual::kNone, true, true),
+          rms_norm(6, 11, Residual::kSeparate, true, true),
           rms_norm(1, 1031, Residual::kNone, true),
           frozen_rms_norm(3, 12),
           layer_norm(5, 7),
