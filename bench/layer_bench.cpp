@@ -1,9 +1,10 @@
 // Parts of a model of real width on a CUDA device in BF16, forward and backward:
 //   layer_bench CONFIG.json [head] [moe] [tokens=4096] [documents=1] [vocab=154880] [chunk=ROWS]
-//               [grads=f32|bf16]
+//               [grads=f32|bf16] [first=0|1]
 // head: projection and cross-entropy with every row labelled, beside its three matrix products.
 // moe: one MoE layer of the config's widths with an indexer of its own, then one that shares an
-// earlier layer's selection. grads: of the parameters' gradients, which are added to.
+// earlier layer's selection. grads: of the parameters' gradients, which are added to; with first=1
+// every backward is the first of a step, which writes them.
 // Milliseconds first in "burst" (after a second of rest), then "sustained" (after a second of the
 // same work, where the card's power limit holds); medians of 10 and 25 runs, one by one.
 #include <cstdio>
@@ -40,6 +41,7 @@ struct Settings {
   std::int64_t tokens = 0, documents = 0, vocab = 0;
   std::int64_t chunk = 0;  // 0: chosen by size
   DType grads = DType::kF32;
+  bool first = false;
 };
 
 // A device, arenas without a plan, and a row of random tokens.
@@ -96,9 +98,12 @@ void bench_head(const models::GlmConfig& config, const Settings& s) {
   projection.weight.value = stage.random(stage.saved, {V, C}, DType::kBF16, 0.02);
   const OwnedTensor grad({V, C}, s.grads, Device::kCuda);
   projection.weight.grad = grad;
+  bool begun = true;
+  projection.weight.grad_begun = &begun;
   const nn::LmHead head{.chunk_rows = s.chunk > 0 ? s.chunk : nn::LmHead::rows_for(V)};
   const std::string shape = cat(T, " x ", V, " x ", C);
   const Times whole = measure(*stage.device, [&] {
+    begun = !s.first;
     head.run(ctx, loss, dh, projection, h, stage.row, 1.0 / static_cast<double>(T));
   });
   line(cat("head + cross-entropy ", shape, ", chunks of ", head.chunk_rows), whole);
@@ -134,7 +139,7 @@ void bench_layer(models::GlmConfig config, const Settings& s, bool shared) {
     config.indexer_types = {kFull};
   }
   models::GlmMoeDsa model(config, DType::kBF16, 1e-5);
-  const models::ParameterStore store(model, {.device = Device::kCuda, .gradients = true});
+  models::ParameterStore store(model, {.device = Device::kCuda, .gradients = true});
   const std::size_t gib = std::size_t{1} << 30;
   Stage stage(s, 12 * gib * static_cast<std::size_t>(1 + s.tokens / 8192), 8 * gib);
   Context& ctx = stage.ctx;
@@ -170,6 +175,7 @@ void bench_layer(models::GlmConfig config, const Settings& s, bool shared) {
     const Scope scope(stage.saved);
     nn::DecoderLayer::Saved saved;
     forward(saved);
+    if (s.first) store.start_gradients();
     layer.backward(ctx, dx, dy, stage.row, decisions, saved);
   });
   const std::string name =
@@ -191,17 +197,20 @@ int run_bench(int argc, char** argv) {
                                {"documents", "1"},
                                {"vocab", "154880"},
                                {"chunk", "0"},
-                               {"grads", "f32"}});
+                               {"grads", "f32"},
+                               {"first", "0"}});
   const bool head = args.is_on("head"), moe = args.is_on("moe");
   const std::string& grads = args.one_of("grads", {"f32", "bf16"});
   const Settings s{.tokens = args.number("tokens"),
                    .documents = args.number("documents"),
                    .vocab = args.number("vocab"),
                    .chunk = args.number("chunk"),
-                   .grads = grads == "bf16" ? DType::kBF16 : DType::kF32};
+                   .grads = grads == "bf16" ? DType::kBF16 : DType::kF32,
+                   .first = args.is_on("first")};
   const models::GlmConfig config = models::read_glm_config(argv[1]);
-  std::printf("%-64s %12s %12s\n", cat("gradients ", name_of(s.grads)).c_str(), "burst",
-              "sustained");
+  std::printf("%-64s %12s %12s\n",
+              cat("gradients ", name_of(s.grads), s.first ? " written" : " added to").c_str(),
+              "burst", "sustained");
   if (head || !moe) bench_head(config, s);
   if (moe || !head)
     for (const bool shared : {false, true}) bench_layer(config, s, shared);

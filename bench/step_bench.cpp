@@ -1,9 +1,10 @@
 // Whole training steps of a model with random weights over packs of random tokens:
 //   step_bench CONFIG.json [packs=4] [tokens=1024] [documents=1] [steps=5] [device=cpu|cuda]
 //              [dtype=f32|bf16] [together=0|1] [recompute=0|1|selective] [update=1|0]
-//              [state=f32|bf16]
+//              [state=f32|bf16] [zero=0|1]
 // tokens: of a pack; documents: equal ones in each pack; together: all packs in one micro-batch;
-// update=0: forward and backward only (no norm, no optimizer); state: master and moments of bf16
+// update=0: forward and backward only (no norm, no optimizer); zero=1: gradients are filled with
+// zeros and added to, instead of written by their first backward; state: master and moments of bf16
 // weights. Prints a line per step, then medians and, on a GPU, the memory that was planned before
 // anything was allocated beside what the device says is in use after the last step.
 #include <cstdio>
@@ -43,12 +44,13 @@ int run(int argc, char** argv) {
                                {"together", "0"},
                                {"recompute", "0"},
                                {"update", "1"},
-                               {"state", "f32"}});
+                               {"state", "f32"},
+                               {"zero", "0"}});
   const auto number = [&](const char* name) { return static_cast<int>(args.number(name)); };
   const int packs = number("packs"), tokens = number("tokens"), documents = number("documents");
   const Device device =
       args.one_of("device", {"cpu", "cuda"}) == "cuda" ? Device::kCuda : Device::kCpu;
-  const bool update = args.is_on("update");
+  const bool update = args.is_on("update"), zero = args.is_on("zero");
   const models::GlmConfig config = models::read_glm_config(argv[1]);
   const DType dtype = args.one_of("dtype", {"f32", "bf16"}) == "bf16" ? DType::kBF16 : DType::kF32;
   train::Recipe recipe;
@@ -94,10 +96,14 @@ int run(int argc, char** argv) {
     for (auto* list : {&ids, &labels})
       for (std::int32_t& x : *list)
         x = static_cast<std::int32_t>(rng() % static_cast<unsigned>(engine.model().vocab_size()));
-    engine.parameters().zero_gradients(engine.context().stream);
     engine.synchronize();
     const double begin = seconds();
+    if (zero)
+      engine.parameters().zero_gradients(engine.context().stream);
+    else
+      engine.parameters().start_gradients();
     for (int r = 0; r < rows; ++r) engine.run({ids, labels, cu}, options);
+    engine.parameters().complete_gradients(engine.context().stream);
     const double loss = engine.take_loss() / (packs * tokens);
     pass.push_back(seconds() - begin);
     double norm = 0;

@@ -24,6 +24,7 @@ enum class Recompute : std::uint8_t {
 
 struct PassOptions {
   bool backward = false;  // also gradients of grad_scale · loss, added to the parameters' grads
+                          // (nn/parameter.h)
   double grad_scale = 1;  // 1 / label tokens of the global batch
   Recompute recompute = Recompute::kNone;
   bool count_load = false;  // add this row's tokens per expert to the routers' load

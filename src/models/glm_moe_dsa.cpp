@@ -167,7 +167,7 @@ void GlmMoeDsa::visit_parameters(const nn::ParameterVisitor& visit_parameter) {
   for (nn::DecoderLayer& layer : layers_) visit(layer, visit_parameter);
   visit_parameter(norm_.weight);
   if (config_.tie_word_embeddings)
-    lm_head_.weight = embed_tokens_;  // the same memory under one name
+    lm_head_.weight = embed_tokens_;  // the same memory, and one word on its gradient's beginning
   else
     visit_parameter(lm_head_.weight);
 }
@@ -260,8 +260,8 @@ void GlmMoeDsa::backward(Context& ctx, const nn::PackedRow& row, const PassOptio
     tape.layers[i] = {};
   }
   if (embed_tokens_.grad.defined())
-    glmtune::run(ctx,
-                 ops::EmbeddingBackward{.dtable = embed_tokens_.grad, .dy = dx, .ids = row.ids});
+    glmtune::run(ctx, ops::EmbeddingBackward{
+                          .dtable = embed_tokens_.grad_to_add_to(ctx), .dy = dx, .ids = row.ids});
 }
 
 std::unique_ptr<CausalLm> make_model(const GlmConfig& config, DType dtype, double latent_norm_eps) {

@@ -42,7 +42,9 @@ ParameterStore::ParameterStore(CausalLm& model, const Settings& settings) {
       if (!settings.gradients || !p.trainable) return;
       Tensor grad = like(p.value, wide(p.value.dtype));
       gradients.place(grad, assign ? &gradients_ : nullptr);
-      if (assign) p.grad = grad;
+      if (!assign) return;
+      p.grad = grad;
+      p.grad_begun = &parts_.emplace_back(Gradient{.memory = grad, .begun = true}).begun;
     });
     if (settings.expert_load)
       model.visit_routers([&](std::int64_t, nn::Router& r) {
@@ -61,8 +63,20 @@ ParameterStore::ParameterStore(CausalLm& model, const Settings& settings) {
   model.visit_parameters([](nn::Parameter&) {});
 }
 
+void ParameterStore::start_gradients() {
+  for (Gradient& g : parts_) g.begun = false;
+}
+
+void ParameterStore::complete_gradients(void* stream) {
+  for (Gradient& g : parts_) {
+    if (!g.begun) zero_bytes(g.memory, stream);
+    g.begun = true;
+  }
+}
+
 void ParameterStore::zero_gradients(void* stream) {
   zero(gradients_, stream);
+  for (Gradient& g : parts_) g.begun = true;
 }
 
 void ParameterStore::zero_expert_load(void* stream) {

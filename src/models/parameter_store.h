@@ -1,5 +1,7 @@
 #pragma once
 // ParameterStore: the memory of a model's parameters and gradients.
+#include <deque>
+
 #include "models/causal_lm.h"
 
 namespace glmtune::models {
@@ -17,11 +19,24 @@ class ParameterStore {
 
   std::size_t value_bytes() const { return values_.size(); }
   std::size_t gradient_bytes() const { return gradients_.size(); }
+  // A step's gradients: start, any number of backwards, complete. After the start a gradient holds
+  // nothing: the first backward that has a share in it overwrites it, later ones add. complete
+  // fills with zeros what no backward began (a router that routes by chance, a batch without
+  // labels); only then may gradients be read.
+  void start_gradients();
+  void complete_gradients(void* stream = nullptr);
+  // Zeros, which every backward adds to, until the next start: the same sums, slower.
   void zero_gradients(void* stream = nullptr);
   void zero_expert_load(void* stream = nullptr);
 
  private:
+  struct Gradient {
+    Tensor memory;
+    bool begun;
+  };
+
   Buffer values_, gradients_, loads_;
+  std::deque<Gradient> parts_;  // of gradients_; parameters point into it
 };
 
 }  // namespace glmtune::models

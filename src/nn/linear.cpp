@@ -20,7 +20,11 @@ void Linear::backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved,
     run(ctx,
         ops::Matmul{.out = dx, .a = dy, .b = weight.value, .beta = mode.add_to_dx ? 1.0 : 0.0});
   if (mode.weight && weight.grad.defined())
-    run(ctx, ops::Matmul{.out = weight.grad, .a = dy, .b = saved.x, .trans_a = true, .beta = 1.0});
+    run(ctx, ops::Matmul{.out = weight.grad,
+                         .a = dy,
+                         .b = saved.x,
+                         .trans_a = true,
+                         .beta = weight.begin_grad(ctx) ? 0.0 : 1.0});
 }
 
 }  // namespace glmtune::nn

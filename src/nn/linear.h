@@ -20,7 +20,8 @@ struct Linear {
     bool add_to_dx = false;  // dx += instead of dx =
     bool weight = true;      // false: dx only; the weight's part follows in a call of its own
   };
-  // dx [T, K] = dy W ({}: not wanted); weight.grad += dyᵀ x where a gradient is allocated.
+  // dx [T, K] = dy W ({}: not wanted); weight.grad += dyᵀ x (the first of a step: =)
+  // where a gradient is allocated.
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved, BackwardMode mode) const;
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved) const {
     backward(ctx, dx, dy, saved, BackwardMode{});

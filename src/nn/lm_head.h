@@ -12,7 +12,8 @@ struct LmHead {
   static std::int64_t rows_for(std::int64_t vocab_size);
 
   // loss_sum F64 [1] += Σ cross-entropy of the labelled rows of h [T, C]. With dh [T, C]
-  // (overwritten) also the gradients of grad_scale · loss: dh, and `weight` [V, C]'s grad (adds).
+  // (overwritten) also the gradients of grad_scale · loss: dh, and `weight` [V, C]'s grad
+  // (adds; the first of a step is written).
   void run(Context& ctx, Tensor loss_sum, Tensor dh, const Linear& projection, Tensor h,
            const PackedRow& row, double grad_scale) const;
 };

@@ -244,16 +244,18 @@ void MlaAttention::gather_backward(Context& ctx, const PackedRow& row, const Sel
                          .b = heads.w_k(kv_b),
                          .trans_b = true});
     if (dkv_b.defined()) {
+      // The two products cover it together.
+      const double beta = kv_b_proj.weight.begin_grad(ctx) ? 0.0 : 1.0;
       run(ctx, ops::Matmul{.out = heads.w_v(dkv_b),
                            .a = dout_by_head,
                            .b = Heads::by_head(kept.out_latent),
                            .trans_a = true,
-                           .beta = 1});
+                           .beta = beta});
       run(ctx, ops::Matmul{.out = heads.w_k(dkv_b),
                            .a = Heads::by_head(heads.q_nope(rows(s.q))),
                            .b = Heads::by_head(dq_latent),
                            .trans_a = true,
-                           .beta = 1});
+                           .beta = beta});
     }
     at += n;
   }

@@ -66,15 +66,21 @@ void Experts::backward(Context& ctx, Tensor dx, Tensor dweights, Tensor dy, cons
                                .up = up,
                                .row_scale = row_weights});
   if (down_proj.grad.defined())
-    run(ctx, ops::GroupedMatmulWgrad{
-                 .dw = down_proj.grad, .dy = rows, .x = act, .offsets = routing.offsets});
+    run(ctx, ops::GroupedMatmulWgrad{.dw = down_proj.grad,
+                                     .dy = rows,
+                                     .x = act,
+                                     .offsets = routing.offsets,
+                                     .overwrite = down_proj.begin_grad(ctx)});
   run(ctx, ops::GatherRows{.y = dweights.reshape({R, 1}),
                            .x = drow_weights,
                            .index = routing.row_of_slot.reshape({R})});
   if (gate_up_proj.grad.defined()) {
     run(ctx, ops::SpreadRows{.y = rows, .x = saved.x, .row_of_slot = routing.row_of_slot});
-    run(ctx, ops::GroupedMatmulWgrad{
-                 .dw = gate_up_proj.grad, .dy = dgate_up, .x = rows, .offsets = routing.offsets});
+    run(ctx, ops::GroupedMatmulWgrad{.dw = gate_up_proj.grad,
+                                     .dy = dgate_up,
+                                     .x = rows,
+                                     .offsets = routing.offsets,
+                                     .overwrite = gate_up_proj.begin_grad(ctx)});
   }
   run(ctx, ops::GroupedMatmul{
                .out = rows, .a = dgate_up, .b = gate_up_proj.value, .offsets = routing.offsets});

@@ -13,13 +13,15 @@ void RmsNorm::forward(Context& ctx, Tensor y, Tensor x, Saved* saved) const {
 
 void RmsNorm::backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved,
                        Tensor residual) const {
-  run(ctx, ops::RmsNormBackward{.dx = dx,
-                                .dweight = weight.grad,
-                                .dy = dy,
-                                .x = saved.x,
-                                .weight = weight.value,
-                                .rstd = saved.rstd,
-                                .residual = residual});
+  run(ctx,
+      ops::RmsNormBackward{.dx = dx,
+                           .dweight = weight.grad,
+                           .dy = dy,
+                           .x = saved.x,
+                           .weight = weight.value,
+                           .rstd = saved.rstd,
+                           .residual = residual,
+                           .overwrite_dweight = weight.grad.defined() && weight.begin_grad(ctx)});
 }
 
 }  // namespace glmtune::nn

@@ -16,7 +16,8 @@ struct RmsNorm {
   // y, x [T, C]; y is the caller's; rstd, wide [T], is kept in the saved arena when `saved` is
   // given.
   void forward(Context& ctx, Tensor y, Tensor x, Saved* saved) const;
-  // dx [T, C] = gradient through the norm + residual ({}: none), overwritten; weight.grad adds.
+  // dx [T, C] = gradient through the norm + residual ({}: none), overwritten; weight.grad adds
+  // (the first of a step is written).
   void backward(Context& ctx, Tensor dx, Tensor dy, const Saved& saved, Tensor residual = {}) const;
 };
 

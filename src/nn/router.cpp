@@ -88,7 +88,7 @@ void Router::gate_backward(Context& ctx, Tensor dx, Tensor dlogits, Tensor x) co
                          .a = parts.slice(1, i * E, (i + 1) * E),
                          .b = x,
                          .trans_a = true,
-                         .beta = 1});
+                         .beta = gate.weight.begin_grad(ctx) ? 0.0 : 1.0});
 }
 
 }  // namespace glmtune::nn

@@ -89,7 +89,7 @@ class Loop {
   void begin(const StepBatch& batch) {
     const auto labels = static_cast<double>(std::max<std::int64_t>(1, batch.label_tokens));
     options_.grad_scale = 1.0 / labels;
-    p_.engine.parameters().zero_gradients(ctx_.stream);
+    p_.engine.parameters().start_gradients();
     p_.engine.parameters().zero_expert_load(ctx_.stream);
     p_.engine.zero_loss();
   }
@@ -117,6 +117,7 @@ class Loop {
 
   void queue_update(std::int64_t step, StepBatch batch) {
     if (batch.label_tokens > 0) {
+      p_.engine.parameters().complete_gradients(ctx_.stream);
       p_.optimizer.measure(ctx_, p_.engine.loss(), p_.recipe.max_grad_norm);
       const std::array<Tensor, 2> wanted{p_.engine.loss(), p_.optimizer.sum_squares()};
       numbers_.request(wanted, ctx_.stream);
@@ -199,6 +200,7 @@ class Loop {
   std::string origin(const StepBatch& batch) {
     begin(batch);
     for (const nn::RowLayout& row : batch.rows) p_.engine.run(row, options_);
+    p_.engine.parameters().complete_gradients(ctx_.stream);
     return first_nonfinite(p_.engine, p_.optimizer, batch.rows);
   }
 

@@ -66,6 +66,7 @@ class Verifier {
     const auto labels = static_cast<double>(reference_.label_tokens());
     engine_.run(reference_.row(), {.backward = train, .grad_scale = train ? 1.0 / labels : 1.0},
                 &probe);
+    engine_.parameters().complete_gradients(engine_.context().stream);
     loss(engine_.take_loss() / labels);
     gradients(train);
     all_compared("hidden.", report_.hidden);
@@ -201,7 +202,7 @@ std::vector<VerifyReport> verify(const VerifyOptions& options) {
   engine.load(checkpoint);
   std::vector<VerifyReport> reports;
   for (const Reference& reference : references) {
-    engine.parameters().zero_gradients(engine.context().stream);
+    engine.parameters().start_gradients();
     reports.push_back(Verifier(engine, reference, options.tolerance).run());
   }
   return reports;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "cuda/device.h"
 #include "models/glm_moe_dsa.h"
 #include "models/random_init.h"
+#include "ops/elementwise.h"
 #include "support/tiny_model.h"
 #include "train/engine.h"
 #include "train/memory_estimate.h"
@@ -49,6 +51,12 @@ models::GlmConfig wide_config() {
 
 using Bytes = std::vector<unsigned char>;
 
+std::vector<float> floats(const Bytes& bytes) {
+  std::vector<float> list(bytes.size() / sizeof(float));
+  std::memcpy(list.data(), bytes.data(), bytes.size());
+  return list;
+}
+
 class CudaModel : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
@@ -69,6 +77,10 @@ class CudaModel : public testing::TestWithParam<DType> {
   std::pair<double, std::vector<Bytes>> run(Recompute recompute) {
     engine_->parameters().zero_gradients(engine_->context().stream);
     engine_->run(row(), {.backward = true, .recompute = recompute});
+    return result();
+  }
+
+  std::pair<double, std::vector<Bytes>> result() {
     std::pair<double, std::vector<Bytes>> out{engine_->take_loss(), {}};
     engine_->model().visit_parameters([&](nn::Parameter& p) {
       if (!p.trainable) return;
@@ -107,6 +119,33 @@ TEST_P(CudaModel, RecomputeGivesTheSameBits) {
       settings.forced = path;
       expect_same_bits();
     }
+}
+
+// To the bit, but for the sign of a zero; whatever the memory held.
+TEST_P(CudaModel, GradientsThatAStepWritesFirstAreThoseOfAddingToZeros) {
+  Context& ctx = engine_->context();
+  models::ParameterStore& store = engine_->parameters();
+  const test::TinyRow token = test::random_row({1}, 500, 13);  // leaves experts without rows
+  const auto pass = [&](int rows) {
+    for (int i = 0; i < rows; ++i) engine_->run(row(), {.backward = true});
+    engine_->run({token.ids, token.labels, token.cu_seqlens}, {.backward = true});
+    store.complete_gradients(ctx.stream);
+    return result();
+  };
+  for (const int rows : {0, 1, 2}) {
+    store.zero_gradients(ctx.stream);
+    const auto added = pass(rows);
+    engine_->model().visit_parameters([&](nn::Parameter& p) {
+      if (p.grad.defined())
+        glmtune::run(ctx,
+                     ops::Fill{.x = p.grad, .value = std::numeric_limits<double>::quiet_NaN()});
+    });
+    store.start_gradients();
+    const auto written = pass(rows);
+    EXPECT_EQ(added.first, written.first);
+    for (std::size_t i = 0; i < added.second.size(); ++i)
+      EXPECT_EQ(floats(added.second[i]), floats(written.second[i])) << "gradient " << i;
+  }
 }
 
 TEST_P(CudaModel, DryRunPlansThePeakToTheByte) {

@@ -38,8 +38,10 @@ Tensor ModuleCheck::normal(Shape shape, double scale, double mean) {
 
 nn::Parameter ModuleCheck::parameter(std::string name, Shape shape, double scale, double mean) {
   const Tensor value = normal(shape, scale, mean), grad = normal(shape, 1, 0);
-  checked_.push_back({.name = name, .value = value, .gradient = grad, .adds = true});
-  return {.name = std::move(name), .value = value, .grad = grad};
+  bool* const begun = &begun_.emplace_back(true);
+  checked_.push_back(
+      {.name = name, .value = value, .gradient = grad, .adds = true, .begun = begun});
+  return {.name = std::move(name), .value = value, .grad = grad, .grad_begun = begun};
 }
 
 nn::Parameter ModuleCheck::frozen(std::string name, Shape shape, double scale, double mean) {
@@ -78,6 +80,32 @@ nn::PackedRow ModuleCheck::row(std::initializer_list<std::int32_t> lengths, std:
   return layout.place(host_numbers(layout, owned_.emplace_back()));
 }
 
+std::string ModuleCheck::check_first_backward(const std::function<void(bool keep)>& forward,
+                                              const std::function<void()>& backward) {
+  std::vector<std::vector<double>> gradients;
+  for (Checked& c : checked_) {
+    gradients.push_back(doubles(c.gradient));
+    if (c.begun == nullptr) continue;
+    *c.begun = false;
+    std::fill_n(c.gradient.as<double>(), c.gradient.count(),
+                std::numeric_limits<double>::quiet_NaN());
+  }
+  const Scope saved(*ctx().saved);
+  forward(true);
+  backward();
+  std::string problems;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Checked& c = checked_[i];
+    if (c.begun != nullptr) {
+      const Difference d = compare(doubles(c.gradient), gradients[i]);
+      if (!*c.begun || !d.finite || d.rel_l2 > 1e-12)
+        problems += cat(c.name, ", written by a step's first backward: ", describe(d), "\n");
+    }
+    std::copy(gradients[i].begin(), gradients[i].end(), c.gradient.as<double>());
+  }
+  return problems;
+}
+
 std::string ModuleCheck::check(Tensor y, Tensor dy, const std::function<void(bool keep)>& forward,
                                const std::function<void()>& backward) {
   for (std::int64_t i = 0; i < dy.count(); ++i) dy.as<double>()[i] = random_.normal();
@@ -94,7 +122,12 @@ std::string ModuleCheck::check(Tensor y, Tensor dy, const std::function<void(boo
     for (std::size_t i = 0; i < c.start.size(); ++i) c.gradient.as<double>()[i] -= c.start[i];
     pairs.push_back({c.name, c.value, c.gradient});
   }
-  std::copy(cotangent.begin(), cotangent.end(), dy.as<double>());  // a backward may write over it
+  const auto restore_dy = [&] {  // a backward may write over it
+    std::copy(cotangent.begin(), cotangent.end(), dy.as<double>());
+  };
+  restore_dy();
+  problems += check_first_backward(forward, backward);
+  restore_dy();
   forward(false);
   if (doubles(y) != kept) problems += "y differs when nothing is kept for the backward\n";
   const auto loss = [&] {

@@ -1,7 +1,8 @@
 #pragma once
 // Gradient checks of modules in double: every parameter and input of a module against central
-// differences of Σ y ⊙ dy, and the contract of its backward: parameter gradients add, activation
-// gradients overwrite (or add where the module says so).
+// differences of Σ y ⊙ dy, and the contract of its backward: parameter gradients add, or are
+// written by the first backward of a step; activation gradients overwrite (or add where the module
+// says so).
 #include <deque>
 #include <functional>
 #include <string>
@@ -43,7 +44,8 @@ class ModuleCheck {
 
   // Writes random numbers to dy, runs `forward(true)` (keeping for the backward) and `backward`
   // once, then compares with differences of `forward(false)`. Both forwards must give y the same
-  // bits. "" or what is wrong.
+  // bits, and both again with parameter gradients that were just started the same gradients. "" or
+  // what is wrong.
   std::string check(Tensor y, Tensor dy, const std::function<void(bool keep)>& forward,
                     const std::function<void()>& backward);
 
@@ -52,8 +54,11 @@ class ModuleCheck {
     std::string name;
     Tensor value, gradient;
     bool adds = false;
+    bool* begun = nullptr;  // of a parameter
     std::vector<double> start = {};
   };
+  std::string check_first_backward(const std::function<void(bool keep)>& forward,
+                                   const std::function<void()>& backward);
   Checked& find(std::string_view name);
   Tensor normal(Shape shape, double scale, double mean);
 
@@ -62,6 +67,7 @@ class ModuleCheck {
   std::deque<OwnedTensor> owned_;
   std::deque<nn::RowLayout> layouts_;
   std::deque<Checked> checked_;
+  std::deque<bool> begun_;
 };
 
 }  // namespace glmtune::test
