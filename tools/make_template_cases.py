@@ -209,6 +209,10 @@ a   {{- n -}}   b {%- if true -%}  c  {%- endif %}  d
 {% macro m() %}{{ kwargs|length }}{% endmacro %}{% call m() %}{% endcall %}{{ m(a=1) }}
 {% macro m() %}{{ varargs }}{% endmacro %}{{ m(1, 2) }}{% macro k() %}{% endmacro %}{{ k(1) }}
 {{ range(3)|tojson }}
+{% set ns = namespace(a=1, b='x') %}{{ ns }}{{ [ns] }}{{ namespace() }}{{ namespace({'k': ["it's"]}) }}
+{% set ns = namespace(a=1) %}{% set ns.b = ns %}{{ ns }}{% set ns.b = [ns] %}{{ ns }}
+{% for a in l %}{{ loop }}{% endfor %}{% macro m() %}{% endmacro %}{{ m }}{{ [m] }}
+{{ range(5)[::3] }}{{ range(5)[::-2] }}{{ range(5)[:0] }}{{ range(3, 0) }}{{ range(9, 2, -4)[1:] }}{{ range(7)[-2:] }}
 {{ range(3) }}{{ range(1, 9, 3) }}{{ range(9)[2:5] }}{{ range(0, 10, 2)[::-1] }}{{ range(4)[9:] }}
 {{ none[:9] if none else ((none if true else n) or 'q') }}{{ [(n if false else 3)[:1], 4]|length }}
 {{ [d, d]|unique|list }}
@@ -259,6 +263,57 @@ line{{ '\n' }}end
 {{ l|sort(attribute='x') }}
 {{ [1, 'a']|sort }}
 {{ (1, 2)|tojson(indent=none) }}{{ [1]|tojson(separators=none) }}
+{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(1) }}
+{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(1, z=2) }}
+{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(z=2) }}
+{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(kwargs=2) }}
+{% macro m(a, varargs) %}{{ varargs }}{% endmacro %}{{ m(1, 2) }}
+{% macro m(a, varargs) %}{{ varargs }}{% endmacro %}{{ m(1, 2, 3) }}
+{% macro m(a, varargs) %}{{ varargs }}{% endmacro %}{{ m(1) }}
+{% macro m(varargs, kwargs) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, kwargs=4) }}
+{% macro m(varargs, kwargs) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3) }}
+{% macro m(varargs, kwargs) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, z=3) }}
+{% macro m(caller) %}x{% endmacro %}{{ m(1) }}
+{% macro m(caller=3) %}x{% endmacro %}{{ m(1) }}
+{% macro m(caller=3) %}{{ caller }}{% endmacro %}{{ m(1) }}
+{% macro m(caller=3) %}{{ caller }}{% endmacro %}{{ m() }}
+{% macro m(caller=3) %}{{ caller() }}{% endmacro %}{% call m() %}q{% endcall %}
+{% macro m(a, caller=3) %}{{ caller() }}{{ a }}{% endmacro %}{% call m(1) %}q{% endcall %}
+{% macro m(a, caller=3) %}{{ caller }}{{ a }}{% endmacro %}{{ m(1, 2) }}{{ m(1) }}{{ m(1, caller=5) }}
+{% macro m(a, caller=3) %}{{ a }}{% endmacro %}{% call m(1) %}q{% endcall %}
+{% macro m(a, caller=3) %}{{ a }}{% endmacro %}{% call m(1, 2) %}q{% endcall %}
+{% macro m(a, caller=3) %}{{ caller }}{{ kwargs }}{% endmacro %}{% call m(1, 2) %}q{% endcall %}
+{% macro m(a) %}{{ caller }}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, caller=none) }}
+{% macro m(a) %}{{ caller }}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, caller=4, q=5) }}
+{% macro m(kwargs=1) %}{{ kwargs }}{% endmacro %}{{ m() }}{{ m(2) }}
+{% macro m(varargs=1) %}{{ varargs }}{% endmacro %}{{ m() }}{{ m(2) }}{{ m(2, 3) }}
+{% macro m(a, kwargs) %}{% for x in [1] %}{{ kwargs }}{% endfor %}{% endmacro %}{{ m(1, 2) }}
+{% macro m(a, kwargs) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, 3) }}
+{% macro m(a, varargs) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, q=3) }}
+{% macro m(a, varargs) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2) }}
+{% macro m() %}{% set kwargs = 1 %}{{ kwargs }}{% endmacro %}{{ m() }}
+{% macro m() %}{% set kwargs = 1 %}{{ kwargs }}{% endmacro %}{{ m(a=1) }}
+{% macro m() %}{% for kwargs in [1] %}{{ kwargs }}{% endfor %}{% endmacro %}{{ m(a=1) }}
+{% macro m() %}{% set varargs = 1 %}{{ varargs }}{% endmacro %}{{ m(1) }}
+{% macro m(a=kwargs) %}{{ a }}{% endmacro %}{{ m(q=1) }}
+{% macro m(a=kwargs) %}{{ a }}{{ kwargs }}{% endmacro %}{{ m(q=1) }}
+{% macro m(a=varargs) %}{{ a }}{{ varargs }}{% endmacro %}{{ m() }}
+{% macro m(a=caller) %}{{ a }}{% endmacro %}{{ m() }}
+{% macro m(a=caller) %}{{ a }}{{ caller is defined }}{% endmacro %}{{ m() }}
+{% macro m() %}{% macro k() %}{{ kwargs }}{% endmacro %}{{ k(a=1) }}{% endmacro %}{{ m(b=2) }}
+{% macro m() %}{% macro k() %}{{ kwargs }}{% endmacro %}{{ k(a=1) }}{% endmacro %}{{ m() }}
+{% macro m() %}{{ caller(1, kwargs=2) }}{% endmacro %}{% call(a, kwargs) m() %}{{ a }}{{ kwargs }}{% endcall %}
+{% macro m() %}{{ caller(1, 2) }}{% endmacro %}{% call(b, caller=3) m() %}{{ b }}{{ caller }}{% endcall %}
+{{ m is defined }}{% macro m(a, a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}
+{% macro m(a, a) %}{{ a }}{% endmacro %}{{ m(1) }}
+{% macro m(a) %}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}
+{% macro m(caller=3, b=2) %}{{ caller }}{{ b }}{% endmacro %}{{ m() }}{{ m(b=1) }}{{ m(1, 2) }}
+{% macro m(caller=3, b=2) %}{{ caller }}{{ b }}{% endmacro %}{{ m(1) }}
+{% macro m() %}{% set kwargs %}{{ kwargs }}{% endset %}{% endmacro %}{{ m(a=1) }}
+{% macro m() %}{{ kwargs }}{% set kwargs = 1 %}{{ kwargs }}{% endmacro %}{{ m(a=1) }}
+{% macro m() %}{% with kwargs = kwargs %}{{ kwargs }}{% endwith %}{% endmacro %}{{ m(a=1) }}
+{% macro m() %}{% for x in [1] if varargs %}{{ x }}{% endfor %}{% endmacro %}{{ m(1) }}{{ m() }}
+{% macro m() %}{% filter replace('a', varargs[0]) %}abc{% endfilter %}{% endmacro %}{{ m('z') }}
 {{ m.a
 {% if %}
 {% if n %}

@@ -120,8 +120,10 @@ struct Program {
 //   assigns to it outside of any `if` before it reads it, unless a scope around it reads or assigns
 //   it too; until then it is undefined, whatever the render's context says. Only scopes within, a
 //   macro that is called early or the body of an earlier loop, can see that; others are not listed.
-// - Which of the special arguments a macro takes: those that its body reads.
+// - Which of the special arguments a macro takes: those that its body reads before it assigns to
+//   them, and that are no parameters of its own.
 // - Which expressions are folded (`constant`; only where `sliced` does folding make a difference).
+// Throws SyntaxError where a macro reads a parameter "caller" that has no default.
 void analyze_scopes(Program& program);
 
 Program parse(std::string_view source);  // throws SyntaxError

@@ -27,6 +27,11 @@ void Scope::set(int symbol, Val v) {
   variables.emplace_back(symbol, std::move(v));
 }
 
+std::string MacroObject::repr() const {
+  if (statement->kind == StmtKind::kCall) return "<Macro anonymous>";
+  return cat("<Macro '", statement->name, "'>");
+}
+
 Evaluator::Depth::Depth(Evaluator& e) : evaluator(e) {
   if (++e.depth_ > kMaxDepth) {
     --e.depth_;
@@ -276,36 +281,25 @@ Val Evaluator::call_macro(const MacroObject& macro, Args& args) {
     return v;
   };
   const std::size_t given = args.positional.size();
-  std::vector<const Parameter*> left;  // their defaults see what was given for later ones
-  for (std::size_t i = 0; i < s.parameters.size(); ++i) {
+  const std::size_t count = s.parameters.size();
+  bool caller_is_parameter = false, caller_is_given = false;
+  std::vector<const Parameter*> left;  // their defaults see all that was given
+  for (std::size_t i = 0; i < count; ++i) {
     const Parameter& p = s.parameters[i];
-    auto v = take(p.name);
-    if (i < given) {
-      if (v) raise("TypeError", cat("macro '", s.name, "' got two values for '", p.name, "'"));
-      v = args.positional[i];
-    }
+    const bool caller = p.symbol == program_.symbols.caller;
+    caller_is_parameter |= caller;
+    caller_is_given |= caller && i < given;
+    // A keyword beside a positional argument stays among the keywords.
+    auto v = i < given ? args.positional[i] : take(p.name);
     if (!v) left.push_back(&p);
     scope->set(p.symbol, std::move(v).value_or(Val()));
   }
-  for (const Parameter* p : left) {
-    Inside inside(*this, scope);
-    scope->set(p->symbol, p->otherwise
-                              ? evaluate(*p->otherwise)
-                              : undefined(cat("parameter '", p->name, "' was not provided")));
-  }
-  if (s.uses_caller) {
-    scope->set(program_.symbols.caller, take("caller").value_or(undefined("No caller defined")));
-  }
-  std::vector<Val> more;
-  if (given > s.parameters.size()) {
-    more.assign(args.positional.begin() + static_cast<std::ptrdiff_t>(s.parameters.size()),
-                args.positional.end());
-  }
-  if (s.uses_varargs) {
-    scope->set(program_.symbols.varargs, list(heap, std::move(more), Kind::kTuple));
-  } else if (!more.empty()) {
-    raise("TypeError",
-          cat("macro '", s.name, "' takes not more than ", s.parameters.size(), " argument(s)"));
+  if (s.uses_caller && !caller_is_parameter) {
+    auto caller = take("caller");
+    const bool none_given = !caller || caller->is(Kind::kNone);
+    scope->set(program_.symbols.caller, none_given ? undefined("No caller defined") : *caller);
+  } else if (s.uses_caller && caller_is_given && given < count) {
+    raise("TypeError", cat("macro '", s.name, "' got its caller twice"));
   }
   if (s.uses_kwargs) {
     DictObject::Items items;
@@ -316,6 +310,22 @@ Val Evaluator::call_macro(const MacroObject& macro, Args& args) {
   } else if (!args.named.empty()) {
     raise("TypeError",
           cat("macro '", s.name, "' takes no keyword argument '", args.named[0].first, "'"));
+  }
+  std::vector<Val> more;
+  if (given > count) {
+    more.assign(args.positional.begin() + static_cast<std::ptrdiff_t>(count),
+                args.positional.end());
+  }
+  if (s.uses_varargs) {
+    scope->set(program_.symbols.varargs, list(heap, std::move(more), Kind::kTuple));
+  } else if (!more.empty()) {
+    raise("TypeError", cat("macro '", s.name, "' takes not more than ", count, " argument(s)"));
+  }
+  for (const Parameter* p : left) {
+    Inside inside(*this, scope);
+    scope->set(p->symbol, p->otherwise
+                              ? evaluate(*p->otherwise)
+                              : undefined(cat("parameter '", p->name, "' was not provided")));
   }
   TextBuilder text(heap);
   TextBuilder* outer = std::exchange(out_, &text);

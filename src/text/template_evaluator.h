@@ -26,6 +26,7 @@ struct Scope : Cyclic {
 };
 
 struct MacroObject : Object {
+  std::string repr() const override;
   const Stmt* statement = nullptr;
   std::shared_ptr<Scope> scope;  // where it was defined
 };

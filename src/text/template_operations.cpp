@@ -152,6 +152,10 @@ Val repeated(Heap& heap, const Val& sequence, std::int64_t times) {
 
 }  // namespace
 
+std::string LoopObject::repr() const {
+  return cat("<LoopContext ", index + 1, "/", items->items.size(), ">");
+}
+
 Val attribute(Heap& heap, const Val& object, const std::string& name) {
   heap.step();
   switch (object.kind) {

@@ -272,6 +272,9 @@ std::vector<Parameter> Parser::parse_parameters() {
     if (!parameters.empty()) expect_operator(",");
     const std::string name = mention(expect_name());
     Parameter p{program_.symbols.id(name), name, nullptr};
+    for (const Parameter& other : parameters) {
+      if (other.symbol == p.symbol) bad(cat("duplicate parameter '", name, "'"));
+    }
     if (skip_operator("=")) {
       p.otherwise = parse_expression();
     } else if (!parameters.empty() && parameters.back().otherwise) {

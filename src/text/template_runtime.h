@@ -47,6 +47,7 @@ struct Runtime {
 
 // The `loop` of a for loop.
 struct LoopObject : Object {
+  std::string repr() const override;
   std::shared_ptr<const ListObject> items;
   std::size_t index = 0;
   int depth = 0;

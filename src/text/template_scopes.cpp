@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "text/template_ast.h"
+#include "text/template_lexer.h"
 
 namespace glmtune::text::jinja {
 namespace {
@@ -71,6 +72,72 @@ std::vector<int> analyze(Expr* root) {
   return names;
 }
 
+// What happens first to each of caller, varargs and kwargs in a piece of a template, read in the
+// order of Jinja's syntax tree: targets before values, whatever the scopes.
+class SpecialNames {
+ public:
+  explicit SpecialNames(const Symbols& symbols)
+      : symbols_{symbols.caller, symbols.varargs, symbols.kwargs} {}
+
+  void read(Expr* e) {
+    for (const int symbol : analyze(e)) note(symbol, kRead);
+  }
+  void assign(const Target& t) {
+    if (t.attribute.empty() && t.elements.empty()) note(t.symbol, kAssigned);
+    for (const Target& element : t.elements) assign(element);
+  }
+  // Settles on the way which special arguments the macros in it take.
+  void body(Body& statements) {
+    for (auto& s : statements) statement(*s);
+  }
+
+ private:
+  enum Use : std::uint8_t { kNone, kRead, kAssigned };
+
+  void note(int symbol, Use use) {
+    for (std::size_t i = 0; i < symbols_.size(); ++i) {
+      if (symbols_[i] == symbol && first_[i] == kNone) first_[i] = use;
+    }
+  }
+  void statement(Stmt& s);
+
+  std::array<int, 3> symbols_;
+  std::array<Use, 3> first_{};
+};
+
+void SpecialNames::statement(Stmt& s) {
+  assign(s.target);
+  for (const Parameter& p : s.parameters) note(p.symbol, kAssigned);
+  for (const auto& [target, value] : s.assignments) assign(target);
+  for (const Parameter& p : s.parameters) read(p.otherwise.get());
+  for (const auto& [target, value] : s.assignments) read(value.get());
+  if (s.kind == StmtKind::kSetBlock) read(s.filter.get());
+  if (s.kind != StmtKind::kFilter) read(s.expr.get());
+  SpecialNames inside = *this;
+  inside.first_.fill(kNone);
+  inside.body(s.body);
+  for (std::size_t i = 0; i < symbols_.size(); ++i) note(symbols_[i], inside.first_[i]);
+  const auto takes = [&](std::size_t i) {
+    return inside.first_[i] == kRead &&
+           (i == 0 || std::none_of(s.parameters.begin(), s.parameters.end(),
+                                   [&](const auto& p) { return p.symbol == symbols_[i]; }));
+  };
+  s.uses_caller = takes(0);
+  s.uses_varargs = takes(1);
+  s.uses_kwargs = takes(2);
+  if ((s.kind == StmtKind::kMacro || s.kind == StmtKind::kCall) && s.uses_caller) {
+    for (const Parameter& p : s.parameters) {
+      if (p.symbol == symbols_[0] && !p.otherwise) {
+        throw SyntaxError{s.line,
+                          "the parameter \"caller\" of a macro that reads it needs a default"};
+      }
+    }
+  }
+  if (s.kind == StmtKind::kFilter) read(s.expr.get());
+  body(s.otherwise);
+  if (s.kind == StmtKind::kFor) read(s.filter.get());
+}
+
 // One scope. It is read whole before the scopes inside it, as Jinja does.
 class Frame {
  public:
@@ -105,7 +172,6 @@ class Frame {
   void statement(Stmt& s);
   void read_name(int symbol) {
     mention(symbol);
-    for (Frame* f = this; f != nullptr; f = f->around_) f->read_.insert(symbol);
     if (!known(symbol)) own_.insert(symbol);
   }
   void assign_name(int symbol) {
@@ -130,7 +196,6 @@ class Frame {
   std::set<int> own_;             // names that it reads or assigns to, known to no scope around
   std::set<int> assigned_first_;  // of those
   std::set<int> inside_;          // names that scopes inside mention
-  std::set<int> read_;            // names that it or scopes inside read
   std::vector<Stmt*> with_scopes_;
   int branches_ = 0;  // of `if` around the current place
 };
@@ -189,12 +254,8 @@ void Frame::scopes_of(Stmt& s) {
   for (const Parameter& p : s.parameters) inner.parameter(p.symbol);
   for (const Parameter& p : s.parameters) inner.read(p.otherwise.get());
   for (const auto& [target, value] : s.assignments) inner.assign(target);
-  inner.read_.clear();
   inner.body(s.body);
   s.unset = inner.finish();
-  s.uses_caller = inner.read_.count(symbols_.caller) > 0;
-  s.uses_varargs = inner.read_.count(symbols_.varargs) > 0;
-  s.uses_kwargs = inner.read_.count(symbols_.kwargs) > 0;
 }
 
 std::vector<int> Frame::finish() {
@@ -208,6 +269,7 @@ std::vector<int> Frame::finish() {
 }  // namespace
 
 void analyze_scopes(Program& program) {
+  SpecialNames(program.symbols).body(program.body);
   Frame outermost(nullptr, program.symbols);
   outermost.body(program.body);
   program.unset = outermost.finish();

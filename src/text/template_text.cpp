@@ -215,8 +215,23 @@ std::string repr(Heap& heap, const Val& v, int depth) {
       }
       return out + "}";
     }
-    default:
-      return cat("<", type_name(v), ">");
+    case Kind::kNamespace: {
+      auto& ns = static_cast<NamespaceObject&>(*v.object);
+      if (std::exchange(ns.printing, true)) return "<Namespace {...}>";
+      std::string out;
+      for (const auto& [name, value] : ns.items) {
+        out += out.empty() ? "<Namespace {" : ", ";
+        out += string_repr(name);
+        out += ": ";
+        out += repr(heap, value, depth + 1);
+      }
+      ns.printing = false;
+      return (out.empty() ? "<Namespace {" : out) + "}>";
+    }
+    default: {
+      const std::string text = v.object ? v.object->repr() : "";
+      return text.empty() ? cat("<", type_name(v), ">") : text;
+    }
   }
 }
 

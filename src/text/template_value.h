@@ -83,6 +83,7 @@ struct Object {
   Object() = default;
   explicit Object(Heap* heap, std::size_t bytes) : charge(heap, bytes) {}
   virtual ~Object() = default;
+  virtual std::string repr() const { return {}; }  // of what is neither text nor a container
   Charge charge;
 };
 
@@ -172,6 +173,7 @@ struct NamespaceObject : Cyclic {
   void drop_contents() override { items.clear(); }
   Val* find(std::string_view name);
   std::vector<std::pair<std::string, Val>> items;
+  bool printing = false;  // its repr is being made: it holds itself
 };
 struct MethodObject : Object {
   MethodObject(Val s, std::string n) : self(std::move(s)), name(std::move(n)) {}

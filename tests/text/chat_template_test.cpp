@@ -50,6 +50,14 @@ std::string error_of(const std::string& source, const io::Value& context = io::V
   return "no error";
 }
 
+TEST(Macros, RefuseParametersThatPythonRefuses) {
+  EXPECT_NE(error_of("{% macro m(caller) %}{{ caller }}{% endmacro %}").find("needs a default"),
+            std::string::npos);
+  EXPECT_EQ(error_of("{% macro m(caller) %}x{% endmacro %}{{ m(1) }}"), "no error");
+  EXPECT_NE(error_of("{% macro m(a, a) %}{% endmacro %}").find("duplicate parameter 'a'"),
+            std::string::npos);
+}
+
 TEST(Provenance, LiteralsBelongToTheTurnThatWritesThem) {
   const Rendered r =
       render("<s>{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{{ '.' }}{% endfor %}<e>",
