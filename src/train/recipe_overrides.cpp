@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "train/schema_scalar.h"
 
 namespace glmtune::train {
 namespace {
@@ -49,10 +50,11 @@ void set(YamlNode& root, const Override& setting) {
       next->text.clear();
     }
     if (!next->is_map())
-      fail(cat(setting.value.where, ": ", done, " is ", next->describe(), " (", next->where,
+      fail(cat(setting.value.where, ": ", done, " is ",
+               is_secret(name, *next) ? kHiddenSecret : next->describe(), " (", next->where,
                "), not a map that could hold a key"));
     node = next;
-    rest = rest.substr(dot + 1);
+    rest = rest.substr(name.size() + 1);
   }
 }
 

@@ -137,6 +137,10 @@ bool is_secret_key(std::string_view key) {
   return false;
 }
 
+bool is_secret(std::string_view key, const YamlNode& value) {
+  return !value.is_null() && is_secret_key(key);
+}
+
 io::Value value_of(const YamlNode& node, Showing showing) {
   if (node.is_list()) {
     io::Value::Array array;
@@ -146,8 +150,7 @@ io::Value value_of(const YamlNode& node, Showing showing) {
   if (node.is_map()) {
     io::Value::Object object;
     for (const auto& [key, value] : node.members) {
-      const bool hide = showing == Showing::kPrinted && is_secret_key(key) && !value.is_null() &&
-                        value.is_scalar();
+      const bool hide = showing == Showing::kPrinted && is_secret(key, value);
       object.emplace_back(key, hide ? io::Value(kHiddenSecret) : value_of(value, showing));
     }
     return object;

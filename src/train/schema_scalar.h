@@ -34,6 +34,8 @@ enum class Showing : bool { kValues, kPrinted };
 io::Value value_of(const YamlNode& node, Showing showing = Showing::kValues);
 // Keys that hold password, secret, token, api_key, authorization and the like.
 bool is_secret_key(std::string_view key);
+// What stands under such a key, lists and maps as a whole; null gives nothing away.
+bool is_secret(std::string_view key, const YamlNode& value);
 inline constexpr const char* kHiddenSecret = "********";
 
 }  // namespace glmtune::train

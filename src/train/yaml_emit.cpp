@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "base/cat.h"
 #include "train/schema_scalar.h"
@@ -48,6 +49,18 @@ std::string scalar(const YamlNode& node) {
   return !node.quoted && plain_is_safe(text) ? text : quoted(text);
 }
 
+// Nothing but a reference: $NAME or ${NAME}. A default in it, or text around it, may be the secret.
+bool names_a_variable(const YamlNode& node) {
+  if (!node.unexpanded) return false;
+  std::string_view name = *node.unexpanded;
+  if (!name.starts_with('$')) return false;
+  name.remove_prefix(1);
+  if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == ':';
+  });
+}
+
 void emit(const YamlNode& node, int indent, std::string& out);
 
 void emit_value(const YamlNode& node, int indent, std::string& out) {
@@ -71,7 +84,7 @@ void emit(const YamlNode& node, int indent, std::string& out) {
   }
   for (const auto& [key, value] : node.members) {
     out += margin + (plain_is_safe(key) ? key : quoted(key)) + ":";
-    if (is_secret_key(key) && value.is_scalar() && !value.is_null() && !value.unexpanded) {
+    if (is_secret(key, value) && !names_a_variable(value)) {
       out += cat(" \"", kHiddenSecret, "\"\n");
     } else {
       emit_value(value, indent + 2, out);

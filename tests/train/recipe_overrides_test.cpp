@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/cat.h"
 #include "train/recipe_file.h"
 #include "train/recipe_support.h"
 
@@ -81,6 +82,35 @@ TEST(RecipeSecrets, NeverReachWhatIsPrinted) {
   EXPECT_TRUE(contains(resolved_lines(file.checked), "wandb.project: p"));
   const std::string wrong = small_error({"--wandb.enable=hunter2"});
   EXPECT_TRUE(contains(wrong, "argument --wandb.enable:"));
+}
+
+// Lists and maps under such a key are hidden as a whole, wherever they stand.
+TEST(RecipeSecrets, InListsAndMapsAreHiddenAsAWhole) {
+  const std::string secrets =
+      ": {name: shown, tokens: [hunter2, {a: hunter2}], auth: {user: hunter2, pass: hunter2}}\n";
+  for (const char* section : {"nemo_run", "ci", "wandb", "quantization", "tool_call_eval"}) {
+    const RecipeFile file = parse(std::string(kSmallRecipe) + section + secrets);
+    const std::string json = io::to_json(resolved_keys(file.checked));
+    for (const std::string& text :
+         {json, resolved_lines(file.checked), file.yaml, io::to_json(file.recipe.settings)}) {
+      EXPECT_FALSE(contains(text, "hunter2")) << text;
+      EXPECT_TRUE(contains(text, "shown")) << text;
+    }
+  }
+  const RecipeFile argument = small({"--wandb.settings.token=[hunter2, hunter2]"});
+  EXPECT_FALSE(contains(argument.yaml + resolved_lines(argument.checked), "hunter2"));
+  EXPECT_FALSE(contains(small_error({"--wandb.token=hunter2", "--wandb.token.x=1"}), "hunter2"));
+}
+
+TEST(RecipeSecrets, AreHiddenAlsoBesideAVariable) {
+  const std::map<std::string, std::string> env{{"KEY", "abc"}};
+  const auto yaml = [&](const std::string& value) {
+    return parse(std::string(kSmallRecipe) + "wandb: {api_key: \"" + value + "\"}\n", {}, env).yaml;
+  };
+  for (const char* reference : {"$KEY", "${KEY}", "${oc.env:KEY}"})
+    EXPECT_TRUE(contains(yaml(reference), cat("api_key: \"", reference, "\""))) << yaml(reference);
+  for (const char* value : {"${KEY,hunter2}", "hunter2$KEY", "$KEY hunter2"})
+    EXPECT_FALSE(contains(yaml(value), "hunter2")) << value;
 }
 
 // recipes.md 1.1: keys that hold such a word; keys of the recipe language itself are shown.
