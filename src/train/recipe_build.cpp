@@ -205,6 +205,14 @@ LossSettings loss(const RecipeReader& reader, CheckedDocument& checked) {
   return out;
 }
 
+// LATEST and LOWEST_VAL may be written in any case.
+std::string pointer_or_name(const std::string& text) {
+  std::string upper = text;
+  for (char& c : upper)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return upper == "LATEST" || upper == "LOWEST_VAL" ? upper : text;
+}
+
 CheckpointSettings checkpoint(const RecipeReader& reader) {
   CheckpointSettings out;
   out.enabled = *reader.flag("checkpoint.enabled");
@@ -216,7 +224,7 @@ CheckpointSettings checkpoint(const RecipeReader& reader) {
   if (consolidated == "never" || consolidated == "false")
     out.save_consolidated = SaveConsolidated::kNever;
   out.max_recent_checkpoints = reader.integer("checkpoint.max_recent_checkpoints");
-  out.restore_from = reader.text("checkpoint.restore_from").value_or("");
+  out.restore_from = pointer_or_name(reader.text("checkpoint.restore_from").value_or(""));
   out.best_metric_key = *reader.text("checkpoint.best_metric_key");
   out.dequantize_base_checkpoint = reader.flag("checkpoint.dequantize_base_checkpoint");
   return out;

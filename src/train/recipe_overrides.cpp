@@ -23,16 +23,25 @@ void check_path(const std::string& path) {
     fail(cat("argument --", path, ": expected --section.key=value, a dotted key of the recipe"));
 }
 
+// Of a dotted path: keys may have dots themselves (validation_dataset.math), so the longest one
+// that is there, else the part up to the first dot.
+std::string first_key(const YamlNode& node, std::string_view path) {
+  for (std::size_t end = path.size(); end != std::string_view::npos && end > 0;
+       end = path.rfind('.', end - 1)) {
+    if (node.find(path.substr(0, end)) != nullptr) return std::string(path.substr(0, end));
+  }
+  return std::string(path.substr(0, path.find('.')));
+}
+
 void set(YamlNode& root, const Override& setting) {
   YamlNode* node = &root;
   std::string_view rest = setting.path;
   std::string done;
   while (true) {
-    const std::size_t dot = rest.find('.');
-    const std::string name(rest.substr(0, dot));
+    const std::string name = first_key(*node, rest);
     done += (done.empty() ? "" : ".") + name;
     YamlNode* next = node->find(name);
-    if (dot == std::string_view::npos) {
+    if (name.size() == rest.size()) {
       if (next != nullptr) {
         *next = setting.value;
       } else {
@@ -81,6 +90,9 @@ Overrides parse_overrides(std::span<const std::string> arguments) {
     } else {
       implied = true;
     }
+    if (value.empty())
+      fail(cat(where_of(path), ": the value is empty, as that of a variable that is not set; null ",
+               "means the default, '\"\"' an empty string"));
     out.settings.push_back({path, parse_argument_value(value, where_of(path))});
     out.settings.back().value.implied = implied;
   }

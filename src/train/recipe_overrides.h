@@ -18,11 +18,12 @@ struct Overrides {
   std::vector<Override> settings;
 };
 
-// `arguments` without the program's own options. Throws Error for a name that is no dotted key
-// and for a word that is neither an option nor its value.
+// `arguments` without the program's own options. Throws Error for a name that is no dotted key, for
+// an empty value, and for a word that is neither an option nor its value.
 Overrides parse_overrides(std::span<const std::string> arguments);
 
-// Maps on the way are made where they are missing; a list is replaced as a whole.
+// Maps on the way are made where they are missing; a list is replaced as a whole. A key of the
+// recipe that has dots itself is found before one that would be made.
 void apply_overrides(YamlNode& root, const Overrides& overrides);
 
 }  // namespace glmtune::train

@@ -142,11 +142,31 @@ class Checker {
     error(message);
   }
 
+  // Where quotes around null say something: it is a string there.
+  static bool wants_text(const KeyRow& row) {
+    switch (row.type) {
+      case KeyType::kString:
+      case KeyType::kStringOrList:
+      case KeyType::kStrings:
+      case KeyType::kTarget:
+      case KeyType::kTargetOrSection:
+      case KeyType::kOpen:
+        return true;
+      case KeyType::kChoice: {
+        const auto list = words(row.values, '|');
+        return std::any_of(list.begin(), list.end(),
+                           [](std::string_view word) { return word == "none" || word == "!none"; });
+      }
+      default:
+        return false;
+    }
+  }
+
   // False when the key counts as absent (null).
   bool key(const SchemaNode& schema, const YamlNode& node, const std::string& path,
            Reporting reporting) {
     const KeyRow& row = *schema.row;
-    if (node.is_null()) {
+    if (node.is_null() || (node.spells_null() && !wants_text(row))) {
       if (!has_word(row.values, "null")) return false;
       add(row, node, path, nullptr, true);
       return true;

@@ -92,14 +92,16 @@ std::optional<std::int64_t> int_from_text(std::string_view text) {
 std::string_view dtype_name_from_text(std::string_view text) {
   static constexpr std::string_view kTorch = "torch.";
   if (text.starts_with(kTorch)) text.remove_prefix(kTorch.size());
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kNames{{
       {"float32", "float32"},
       {"fp32", "float32"},
+      {"f32", "float32"},
       {"float", "float32"},
       {"bfloat16", "bfloat16"},
       {"bf16", "bfloat16"},
       {"float64", "float64"},
       {"fp64", "float64"},
+      {"f64", "float64"},
       {"double", "float64"},
       {"float16", "float16"},
       {"fp16", "float16"},

@@ -55,8 +55,37 @@ std::optional<io::Value> number(const KeyRow& row, const YamlNode& node, const s
   return whole ? io::Value(*integer) : io::Value(*value);
 }
 
+bool in_brackets(std::string_view text) {
+  return text.size() >= 2 && ((text.front() == '[' && text.back() == ']') ||
+                              (text.front() == '(' && text.back() == ')'));
+}
+
+// A tuple of Python's: 0.9,0.95, also in brackets and quotes.
+bool spells_list(std::string_view text) {
+  const bool comma = text.find(',') != std::string_view::npos;
+  return in_brackets(text) || (comma && !text.starts_with('[') && !text.starts_with('('));
+}
+
+YamlNode list_from_text(const YamlNode& node) {
+  YamlNode list;
+  list.kind = YamlNode::Kind::kList;
+  list.where = node.where;
+  list.key_where = node.key_where;
+  std::string_view text = node.text;
+  if (in_brackets(text)) text = text.substr(1, text.size() - 2);
+  for (std::string_view word : words(text, ',')) {
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    list.items.push_back(node);
+    list.items.back().text = word;
+  }
+  return list;
+}
+
 std::optional<io::Value> numbers(const KeyRow& row, const YamlNode& node, const std::string& path,
                                  Errors& errors) {
+  if (node.is_scalar() && !node.implied && spells_list(node.text))
+    return numbers(row, list_from_text(node), path, errors);
   if (!node.is_list()) return wrong(node, path, "a list of numbers", errors);
   io::Value::Array array;
   for (std::size_t i = 0; i < node.items.size(); ++i) {

@@ -20,8 +20,7 @@ constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxNodes = 200000;  // aliases of aliases grow without bound
 
 bool is_null_word(std::string_view s) {
-  return s.empty() || s == "~" || s == "null" || s == "Null" || s == "NULL" || s == "none" ||
-         s == "None";
+  return s == "~" || s == "null" || s == "Null" || s == "NULL" || s == "none" || s == "None";
 }
 
 std::size_t count_nodes(const YamlNode& node) {
@@ -42,7 +41,9 @@ bool is_known_tag(const std::string& tag) {
 // Builds the tree from yaml-cpp's events: its own nodes forget duplicate keys and quoting.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(const std::string& text, std::string file) : file_(std::move(file)) {
+  // strict: {a:b} is refused, as in a recipe; other YAML may mean it.
+  TreeBuilder(const std::string& text, std::string file, bool strict)
+      : file_(std::move(file)), strict_(strict) {
     for (std::size_t at = 0; at <= text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       lines_.push_back(std::string_view(text).substr(at));  // up to the end of the file
@@ -80,8 +81,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     open(mark, tag, anchor, YamlNode::Kind::kMap);
+    levels_.back().in_braces = style == YAML::EmitterStyle::Flow;
   }
   void OnMapEnd() override { close(); }
 
@@ -89,6 +91,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Level {
     YamlNode node;
     YAML::anchor_t anchor = 0;
+    bool in_braces = false;                // {...}
     std::optional<YamlNode> key;           // of a map, while its value is awaited
     std::vector<YamlNode::Member> merged;  // from merge keys
   };
@@ -114,6 +117,16 @@ class TreeBuilder : public YAML::EventHandler {
       }
     }
     fail(cat(at(mark), ": the quote ", quote, " that opens here is never closed"));
+  }
+  // YAML reads {a:b} as the key "a:b" without a value, whatever was meant.
+  void check_colon(const Level& level, const YamlNode& key, const YamlNode& value) const {
+    const std::size_t colon = key.text.find(':');
+    const bool no_value = value.is_null() && value.text.empty();
+    if (!strict_ || !level.in_braces || key.quoted || !no_value || colon == std::string::npos)
+      return;
+    fail(cat(key.where, ": {", key.text, "} is the key '", key.text,
+             "' without a value; write a space after the colon: {", key.text.substr(0, colon + 1),
+             " ", key.text.substr(colon + 1), "}"));
   }
   void limit(const YAML::Mark& mark) const {
     if (nodes_ > kMaxNodes) fail(cat(at(mark), ": more than ", kMaxNodes, " values"));
@@ -178,6 +191,7 @@ class TreeBuilder : public YAML::EventHandler {
       merge(level, node);
       return;
     }
+    check_colon(level, key, node);
     node.key_where = key.where;
     level.node.members.emplace_back(key.text, std::move(node));
   }
@@ -196,6 +210,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   std::string file_;
+  bool strict_;
   std::vector<std::string_view> lines_;
   YamlNode root_;
   bool has_root_ = false;
@@ -212,13 +227,13 @@ std::optional<std::size_t> line_of_bad_utf8(std::string_view s) {
                  std::count(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
-YamlNode parse_one(const std::string& text, const std::string& file) {
+YamlNode parse_one(const std::string& text, const std::string& file, bool strict = true) {
   std::istringstream stream(text);
-  TreeBuilder builder(text, file);
+  TreeBuilder builder(text, file, strict);
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
-    TreeBuilder second(text, file);
+    TreeBuilder second(text, file, strict);
     if (!builder.empty() && parser.HandleNextDocument(second) && !second.empty())
       fail(cat(second.take().where, ": a second YAML document; a recipe is one"));
   } catch (const YAML::Exception& e) {
@@ -244,7 +259,11 @@ YamlNode& YamlNode::operator=(YamlNode&&) noexcept = default;
 YamlNode::~YamlNode() = default;
 
 bool YamlNode::is_null() const {
-  return is_scalar() && !quoted && is_null_word(text);
+  return is_scalar() && !quoted && (text.empty() ? !unexpanded : is_null_word(text));
+}
+
+bool YamlNode::spells_null() const {
+  return is_scalar() && !text.empty() && is_null_word(text);
 }
 
 const YamlNode* YamlNode::find(std::string_view key) const {
@@ -273,7 +292,7 @@ YamlNode parse_yaml(const std::string& text, const std::string& file, std::strin
   if (const auto line = line_of_bad_utf8(text))
     fail(cat(file, ":", *line, ": not UTF-8 text, or a zero byte; ", what,
              " is YAML text in UTF-8"));
-  YamlNode root = parse_one(text, file);
+  YamlNode root = parse_one(text, file, what == kRecipe);
   if (root.is_scalar() && root.text.empty())
     fail(cat(file, ": is empty; expected ", what, ": a YAML map",
              what == kRecipe ? " with recipe, model, dataset and so on" : ""));

@@ -36,8 +36,9 @@ struct YamlNode {
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_list() const { return kind == Kind::kList; }
   bool is_map() const { return kind == Kind::kMap; }
-  // An absent value, ~, null or none; never when quoted.
+  // An absent value, ~, null or none; never when quoted, or when a variable's text is empty.
   bool is_null() const;
+  bool spells_null() const;  // ~, null or none, quoted or not
   const YamlNode* find(std::string_view key) const;
   YamlNode* find(std::string_view key);
   bool erase(std::string_view key);
@@ -48,8 +49,8 @@ struct YamlNode {
 inline constexpr std::string_view kRecipe = "a recipe";
 
 // One document; its top must be a map. Duplicate keys, several documents, keys that are no
-// scalars, unknown tags, invalid UTF-8 and YAML errors throw Error naming file and line. Anchors,
-// aliases and merge keys (<<) are resolved.
+// scalars, unknown tags, invalid UTF-8 and YAML errors throw Error naming file and line; so does
+// {a:b} in a recipe, a key without a value. Anchors, aliases and merge keys (<<) are resolved.
 // what: what a message calls the document.
 YamlNode parse_yaml(const std::string& text, const std::string& file,
                     std::string_view what = kRecipe);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "base/cat.h"
 #include "train/recipe_support.h"
 #include "train/schema.h"
 
@@ -127,6 +128,47 @@ TEST(RecipeFile, NullMeansTheFallbackUnlessItHasAMeaning) {
   EXPECT_EQ(small({"--peft=null"}).checked.not_runnable.size(), 0u);
 }
 
+// recipes.md 7.2: quotes say that a string is meant, where one is wanted.
+TEST(RecipeFile, QuotedNullIsNullWhereNoStringIsWanted) {
+  const auto with = [](const std::string& text) { return parse(std::string(kSmallRecipe) + text); };
+  for (const char* word : {"\"none\"", "'null'", "'None'"}) {
+    EXPECT_EQ(with(cat("seed: ", word, "\n")).recipe.seed, 42u) << word;
+    EXPECT_EQ(with(cat("distributed: {dp_size: ", word, "}\n")).recipe.distributed.dp_size,
+              std::nullopt)
+        << word;
+    EXPECT_FALSE(with(cat("peft: ", word, "\n")).recipe.peft) << word;
+  }
+  EXPECT_EQ(with("checkpoint: {restore_from: 'none'}\n").recipe.checkpoint.restore_from, "none");
+  EXPECT_EQ(small({"--distributed.activation_checkpointing='none'"})
+                .recipe.distributed.activation_checkpointing,
+            ActivationCheckpointing::kOff);
+  EXPECT_TRUE(contains(not_runnable_line(small({"--loss_fn.reduction='none'"}).checked),
+                       "loss_fn.reduction none"));
+}
+
+// AutoModel reads them as a tuple or a list of Python's.
+TEST(RecipeFile, NumbersWithCommasAreAList) {
+  for (const char* text : {"0.8,0.95", "0.8, 0.95", "(0.8, 0.95)", "[0.8,0.95]", "'[0.8, 0.95]'",
+                           "\"0.8,0.95\"", "'(0.8,0.95,)'"}) {
+    const Recipe recipe = small({"--optimizer.betas", text}).recipe;
+    EXPECT_EQ(recipe.optimizer.beta1, 0.8) << text;
+    EXPECT_EQ(recipe.optimizer.beta2, 0.95) << text;
+  }
+  EXPECT_TRUE(contains(small_error({"--optimizer.betas=0.9,x"}), "optimizer.betas[1] is 'x'"));
+  EXPECT_TRUE(contains(small_error({"--optimizer.betas=0.9,"}), "expected two numbers"));
+  EXPECT_EQ(small({"--dataset.path_or_dataset_id=a,b"}).recipe.dataset.sources,
+            (std::vector<std::string>{"a,b"}));
+}
+
+TEST(RecipeFile, PointersMayBeWrittenInAnyCase) {
+  const auto from = [](const std::string& word) {
+    return small({"--checkpoint.restore_from=" + word}).recipe.checkpoint.restore_from;
+  };
+  for (const char* word : {"latest", "Latest", "LATEST"}) EXPECT_EQ(from(word), "LATEST");
+  EXPECT_EQ(from("lowest_val"), "LOWEST_VAL");
+  EXPECT_EQ(from("runs/latest"), "runs/latest");
+}
+
 TEST(RecipeFile, SignalsByNameNumberOrList) {
   const auto signals = [](const char* value) {
     return small({std::string("--step_scheduler.preemption_signal=") + value})
@@ -175,7 +217,7 @@ TEST(RecipeFile, EveryTargetOfTheTableIsKnown) {
 
 // recipes.md 1.10.
 TEST(RecipeFile, TypesHaveSeveralNames) {
-  for (const char* name : {"float32", "torch.float32", "fp32"})
+  for (const char* name : {"float32", "torch.float32", "fp32", "f32"})
     EXPECT_EQ(small({std::string("--model.torch_dtype=") + name}).recipe.model.torch_dtype,
               DType::kF32)
         << name;
@@ -183,7 +225,9 @@ TEST(RecipeFile, TypesHaveSeveralNames) {
     EXPECT_EQ(small({std::string("--model.torch_dtype=") + name}).recipe.model.torch_dtype,
               DType::kBF16)
         << name;
-  EXPECT_EQ(small({"--model.torch_dtype=float64"}).recipe.model.torch_dtype, DType::kF64);
+  for (const char* name : {"float64", "fp64", "f64"})
+    EXPECT_EQ(small({std::string("--model.torch_dtype=") + name}).recipe.model.torch_dtype,
+              DType::kF64);
   EXPECT_EQ(small({"--model.torch_dtype=auto"}).recipe.model.torch_dtype, std::nullopt);
 }
 

@@ -23,6 +23,52 @@ TEST(RecipeOverrides, AFlagAloneIsTrue) {
   EXPECT_TRUE(small({"--dataloader.shuffle", "--seed=1"}).recipe.dataloader.shuffle);
 }
 
+// An unset variable in a shell script must not quietly mean the default.
+TEST(RecipeOverrides, AnEmptyValueIsAnErrorThatNamesItsArgument) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--checkpoint.checkpoint_dir="},
+        {"--checkpoint.checkpoint_dir", ""},
+        {"--seed=1", "--checkpoint.checkpoint_dir="}})
+    EXPECT_TRUE(contains(small_error(arguments),
+                         "argument --checkpoint.checkpoint_dir: the value is empty"))
+        << small_error(arguments);
+  EXPECT_TRUE(contains(small_error({"--seed="}), "argument --seed: the value is empty"));
+  EXPECT_EQ(small({"--seed=null"}).recipe.seed, 42u);
+  EXPECT_TRUE(contains(small_error({"--seed=\"\""}), "seed is ''; expected a whole number"));
+  EXPECT_TRUE(contains(small_error({"--checkpoint.checkpoint_dir=''"}), "expected a folder"));
+  EXPECT_EQ(small({"--checkpoint.restore_from=\"\""}).recipe.checkpoint.restore_from, "");
+}
+
+// So must a variable that is set to nothing, in the file too.
+TEST(RecipeOverrides, AnEmptyVariableIsNotTheDefault) {
+  const std::map<std::string, std::string> env{{"OUT", ""}};
+  const std::string folder = std::string(kSmallRecipe) + "checkpoint: {checkpoint_dir: \"$OUT\"}\n";
+  EXPECT_TRUE(contains(error_of(folder, {}, env), "checkpoint.checkpoint_dir is '$OUT'; expected"))
+      << error_of(folder, {}, env);
+  EXPECT_TRUE(contains(error_of(std::string(kSmallRecipe) + "seed: ${OUT}\n", {}, env),
+                       "seed is '${OUT}'; expected a whole number"));
+  EXPECT_EQ(parse(std::string(kSmallRecipe) + "seed: ${SEED,null}\n").recipe.seed, 42u);
+}
+
+// recipes.md 1.6: several validation sets.
+TEST(RecipeOverrides, KeysWithDotsOfTheirOwnAreFound) {
+  std::string text = kSmallRecipe;
+  for (const char* name : {"validation_dataset", "validation_dataset.math"})
+    text += cat(name,
+                ":\n  _target_: nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset\n"
+                "  path_or_dataset_id: chat.jsonl\n");
+  const std::vector<std::string> settings{"--validation_dataset.math.split=train[:3]",
+                                          "--validation_dataset.split=train[:5]"};
+  const RecipeFile file = parse(text, settings);
+  EXPECT_EQ(value(file, "validation_dataset.math.split").as_string(), "train[:3]");
+  EXPECT_EQ(value(file, "validation_dataset.split").as_string(), "train[:5]");
+  EXPECT_TRUE(contains(error_of(text, {"--validation_dataset.math.splt=x"}),
+                       "unknown key validation_dataset.math.splt; nearest: split"));
+  const RecipeFile ci = parse(std::string(kSmallRecipe) + "ci: {release: {a.b: 1}}\n",
+                              {"--ci.release.a.b=2", "--ci.release.a.c=3"});
+  EXPECT_EQ(io::to_json(value(ci, "ci")), "{\"release\": {\"a.b\": 2, \"a\": {\"c\": 3}}}");
+}
+
 TEST(RecipeOverrides, NegativeNumbersAreValues) {
   EXPECT_TRUE(contains(small_error({"--seed", "-1"}), "seed is '-1'"));
 }

@@ -52,6 +52,16 @@ TEST(YamlDocument, NamesTheLineOfBrokenYaml) {
   EXPECT_TRUE(contains(yaml_error("a: b: c\n"), "r.yaml:1"));
 }
 
+// YAML takes it for a key; a switch that was meant would be lost.
+TEST(YamlDocument, AsksForTheSpaceAfterAColonInBraces) {
+  EXPECT_EQ(yaml_error("a: 1\nb: {enable_thinking:false}\n"),
+            "r.yaml:2: {enable_thinking:false} is the key 'enable_thinking:false' without a value; "
+            "write a space after the colon: {enable_thinking: false}");
+  EXPECT_EQ(yaml_error("b: {'x:y': null, \"a\":1, c: }\nd:e: \n"), "");
+  EXPECT_THROW(parse_argument_value("{enable_thinking:false}", "x"), Error);
+  EXPECT_EQ(parse_yaml("a: {b:c}\n", "card", "a card").find("a")->members[0].first, "b:c");
+}
+
 TEST(YamlDocument, RefusesWhatIsNoRecipe) {
   EXPECT_TRUE(contains(yaml_error(""), "r.yaml: is empty"));
   EXPECT_TRUE(contains(yaml_error("# nothing\n"), "r.yaml: is empty"));
