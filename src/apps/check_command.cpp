@@ -46,8 +46,9 @@ train::RecipePlan plan_of(const CheckCommand& command, const train::RecipeFile& 
 
 int run(const CheckCommand& command) {
   const std::string& path = command.recipe.recipe;
-  const train::RecipeFile file = train::read_recipe(path, command.recipe.overrides, environment);
+  train::RecipeFile file = train::read_recipe(path, command.recipe.overrides, environment);
   const std::optional<ModelFacts> model = model_facts(file.recipe);
+  if (model) train::use_vocabulary(file, model->config.vocab_size);
   CheckReport report{.recipe_path = path,
                      .file = file,
                      .world_asked = command.world_size,

@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "train/device_peaks.h"
 #include "train/name_pattern.h"
 #include "train/recipe_cross_checks.h"
 #include "train/recipe_data.h"
@@ -25,8 +26,7 @@ ModelSettings model(const RecipeReader& reader) {
   out.gate_bias_update_factor = *reader.number("model.gate_bias_update_factor");
   BackendSettings& backend = out.backend;
   backend.attn_name = reader.text("model.backend.attn").value_or("");
-  const bool native = backend.attn_name.empty() || backend.attn_name == "cudnn" ||
-                      backend.attn_name == "tilelang" || backend.attn_name == "flashmla";
+  const bool native = backend.attn_name.empty() || is_native_attn(backend.attn_name);
   backend.attn = native ? AttentionBackend::kNative : AttentionBackend::kDense;
   backend.fake_balanced_gate = *reader.flag("model.backend.fake_balanced_gate");
   if (backend.fake_balanced_gate) out.gate_bias_update_factor = 0;  // its loads say nothing
@@ -230,7 +230,24 @@ CheckpointSettings checkpoint(const RecipeReader& reader) {
   return out;
 }
 
+// What AutoModel's benchmark recipe does whatever its recipe file says.
+void settle_benchmark(Recipe& recipe, CheckedDocument& checked) {
+  recipe.max_grad_norm = 0;
+  CheckedKey* clip = checked.find("clip_grad_norm.max_norm");
+  if (clip->from_recipe)
+    checked.warnings.push_back(
+        cat(clip->where, ": ", clip->path, " is ignored: the benchmark recipe does not clip"));
+  clip->value = recipe.max_grad_norm;
+  clip->shown = "not applied";
+  if (CheckedKey* ids = checked.find("dataset.vocab_size"); ids && recipe.model.from_config)
+    ids->shown = "the model's";
+}
+
 }  // namespace
+
+bool is_native_attn(std::string_view name) {
+  return name == "cudnn" || name == "tilelang" || name == "flashmla";
+}
 
 Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   const RecipeReader reader(checked);
@@ -269,6 +286,10 @@ Recipe build_recipe(CheckedDocument& checked, const std::string& file) {
   if (reader.has_section("peft")) out.peft = lora(reader);
   out.peak_tflops = reader.number("mfu.peak_tflops");
   out.mfu_device = reader.text("mfu.device").value_or("");
+  if (!out.mfu_device.empty() && !peak_of_device(out.mfu_device))
+    reader.reject("mfu.device",
+                  cat("known here: ", known_devices(), "; for others set mfu.peak_tflops instead"));
+  if (out.kind == RecipeKind::kBenchmark) settle_benchmark(out, checked);
   check_keys_together(out, reader, checked, file);
   return out;
 }

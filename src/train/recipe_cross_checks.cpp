@@ -75,6 +75,20 @@ void check_data(const Recipe& recipe, const RecipeReader& reader) {
              ": glmtune.PretokenizedDataset repeats without end; set step_scheduler.max_steps"));
 }
 
+void note_batch_size(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked) {
+  constexpr const char* kKey = "dataloader.batch_size";
+  const StepSchedulerSettings& s = recipe.step_scheduler;
+  const auto size = recipe.dataloader.batch_size;
+  if (!size || *size == s.local_batch_size) return;
+  checked.warnings.push_back(cat(
+      reader.where(kKey), ": ", kKey, " ", *size,
+      " is not taken: micro-batches hold step_scheduler.local_batch_size ", s.local_batch_size,
+      ", a step global_batch_size ", s.global_batch_size, " samples. AutoModel would put ", *size,
+      " into each micro-batch and train on ",
+      static_cast<double>(s.global_batch_size / s.local_batch_size) * static_cast<double>(*size),
+      " in a step"));
+}
+
 void check_checkpoint(const Recipe& recipe, const RecipeReader& reader) {
   if (!recipe.checkpoint.enabled && !recipe.checkpoint.restore_from.empty())
     reader.reject("checkpoint.restore_from",
@@ -139,14 +153,13 @@ void check_peft(const RecipeReader& reader) {
 }
 
 // Sections that this recipe does not use.
-void note_ignored(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked,
-                  const std::string& file) {
+void note_ignored(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked) {
   for (std::string& warning : checked.warnings)
     if (warning.find(": rng is ignored") != std::string::npos)
       warning += cat(" It is ", recipe.seed, ".");
   const auto ignored = [&](const char* section, const std::string& why) {
     if (reader.has_section(section))
-      checked.warnings.push_back(cat(file, ": ", section, " is ignored: ", why));
+      checked.warnings.push_back(cat(reader.where(section), ": ", section, " is ignored: ", why));
   };
   if (recipe.kind != RecipeKind::kBenchmark)
     ignored("benchmark", "only the benchmark recipe reads it");
@@ -197,13 +210,14 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
   check_pipeline(recipe, reader);
   check_steps(recipe, reader);
   check_data(recipe, reader);
+  note_batch_size(recipe, reader, checked);
   check_checkpoint(recipe, reader);
   check_random_weights(recipe, reader);
   check_best_metric(recipe, reader, checked);
   check_peft(reader);
   note_split(recipe.dataset, reader, checked);
   for (const DatasetEntry& entry : recipe.validation_datasets) note_split(entry, reader, checked);
-  note_ignored(recipe, reader, checked, file);
+  note_ignored(recipe, reader, checked);
   note_numerics(recipe, reader, checked);
 }
 

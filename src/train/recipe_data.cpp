@@ -68,11 +68,8 @@ data::ChatSettings chat(const Section& section) {
   out.seq_length = section.reader.integer(section.at("seq_length"));
   out.too_long = section.too_long();
   out.chat_template = chat_template(section.reader, section.at("chat_template"));
-  if (const io::Value* kwargs = section.reader.value(section.at("chat_template_kwargs"))) {
-    if (!kwargs->is_object())
-      section.reader.reject(section.at("chat_template_kwargs"), "expected a map");
+  if (const io::Value* kwargs = section.reader.value(section.at("chat_template_kwargs")))
     out.chat_template_kwargs = *kwargs;
-  }
   out.mask_reasoning_content = section.flag("mask_reasoning_content", out.mask_reasoning_content);
   out.mask_history = section.flag("mask_history", out.mask_history);
   out.mask_empty_think = section.flag("mask_empty_think", out.mask_empty_think);
@@ -117,7 +114,7 @@ data::ColumnMappedSettings column_mapped(const Section& section) {
   const io::Value* mapping = section.reader.value(key);
   static constexpr const char* kExpected =
       "expected a map from roles (context, question, answer) to column names";
-  if (mapping == nullptr || !mapping->is_object()) section.reader.reject(key, kExpected);
+  if (mapping == nullptr) section.reader.reject(key, kExpected);
   bool has_answer = false;
   for (const auto& [role, column] : mapping->as_object()) {
     const bool known = role == "context" || role == "question" || role == "answer";

@@ -17,13 +17,15 @@ unchanged. `glmtune RECIPE.yaml` trains, `glmtune check RECIPE.yaml` only reads 
 
 - **Strict.** An unknown key is an error that names file, line and the nearest known key; a key written twice is an error.
 - **Scalars** follow YAML 1.2, and the key decides the type: `1e-5`, `1.0e-5` and `"1e-5"` are the same number, `010` is ten,
-  `yes` is a word. `null`, `~` and `none` mean the default, except where a row says what an explicit null does.
+  `yes` is a word. `null`, `~` and `none` mean the default, except where a row says what an explicit null does; in quotes they are
+  text where text is wanted. A list of numbers may be a tuple of Python's: `0.9, 0.95`.
 - **Targets.** `_target_` names are looked up in the table at the end; nothing is imported.
 - **Overrides** on the command line: `--a.b.c=value`, `--a.b.c value`, `--a.b.c` (true). Later ones win. Lists are replaced as
-  a whole: `--optimizer.betas='[0.9, 0.95]'`.
+  a whole: `--optimizer.betas='[0.9, 0.95]'`. An empty value (`--a.b.c=`, as of a variable that is not set) is an error; an empty
+  text is `'""'`.
 - **Variables.** `${VAR}`, `${VAR,default}`, `${oc.env:VAR}`, `${oc.env:VAR,default}` and `$VAR` are taken from the environment;
-  a missing one without default is an error. What is printed keeps the text before replacement, and values of keys that hold
-  secrets are hidden.
+  a missing one without default is an error. What is printed keeps the text before replacement, and what stands under keys that
+  hold secrets (password, secret, token, api_key, authorization and the like) is hidden, lists and maps too.
 
 What becomes of a key:
 
@@ -31,6 +33,15 @@ What becomes of a key:
 - **refused**: read and checked; a run that would need it ends at once with the line `not runnable yet: ...`, `check` says the
   same. Left out, null or at its default it refuses nothing. Words and targets in brackets are refused, too.
 - **no effect**: accepted and checked for its type, so that recipes can stay as they are; the row says why it changes nothing.
+
+What a recipe of AutoModel meets here that no row below says:
+
+- A word on the command line that is neither a setting nor the value of one is an error; AutoModel skips it.
+- SIGTERM and SIGUSR1 stop a run where the recipe names no `preemption_signal`; AutoModel acts on SIGTERM alone.
+- A `checkpoint_dir` with checkpoints of another model, other data or another seed only is refused; AutoModel goes on from checkpoints of
+  other data and seeds, and begins anew, with a warning, beside those of another model.
+- `training.jsonl` and `validation*.jsonl` hold every step once: lines of an earlier run for steps that are done again move to
+  `<log>.superseded`. AutoModel appends to what is there.
 
 A recipe that trains, and nothing it could do without:
 
@@ -140,6 +151,8 @@ std::string_view type_name(const KeyRow& row) {
       return "map";
     case KeyType::kSections:
       return "list of maps";
+    case KeyType::kOpenMap:
+      return "map of any keys";
     case KeyType::kOpen:
       return "anything";
   }
@@ -247,6 +260,8 @@ std::string status_text(const KeyRow& row) {
 std::string type_text(const KeyRow& row) {
   if (row.type == KeyType::kChoice || (row.type == KeyType::kDtype && !row.values.empty()))
     return choices(row.values);
+  if (row.type == KeyType::kStrings && !row.values.empty())
+    return cat("list of: ", choices(row.values));
   return std::string(type_name(row));
 }
 

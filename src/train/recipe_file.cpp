@@ -116,19 +116,36 @@ RecipeFile read_recipe(const std::string& path, std::span<const std::string> ove
   return parse_recipe(text, path, overrides, environment);
 }
 
+void use_vocabulary(RecipeFile& file, std::int64_t vocab_size) {
+  Recipe& recipe = file.recipe;
+  auto* mock = std::get_if<data::MockSettings>(&recipe.dataset.settings);
+  if (mock == nullptr || recipe.kind != RecipeKind::kBenchmark || !recipe.model.from_config) return;
+  mock->vocab_size = vocab_size;
+  CheckedKey* key = file.checked.find("dataset.vocab_size");
+  key->value = key->shown = vocab_size;
+}
+
 std::vector<std::string> backend_choices(const CheckedDocument& checked) {
-  static constexpr std::pair<const char*, const char*> kChosen[] = {
-      {"linear", "one dense matrix product, accumulating in fp32"},
-      {"rms_norm", "one norm, computing in fp32"},
-      {"rope", "one rotation, angles in fp32"},
-      {"experts", "one grouped matrix product, accumulating in fp32"},
-      {"dispatcher", "glmtune's own exchange of tokens, none with ep_size 1"}};
   std::vector<std::string> out;
-  for (const auto& [name, chosen] : kChosen) {
+  const auto chosen = [&](const char* name, const auto& what) {
     const CheckedKey* key = checked.find(cat("model.backend.", name));
-    if (key != nullptr && key->from_recipe && !key->value.is_null())
-      out.push_back(cat(key->path, " ", key->value.as_string(), ": ", chosen));
-  }
+    if (key == nullptr || !key->from_recipe || key->value.is_null()) return;
+    const std::string& value = key->value.as_string();
+    out.push_back(cat(key->path, " ", value, ": ", what(value)));
+  };
+  const auto always = [](const char* what) { return [what](const std::string&) { return what; }; };
+  chosen("attn", [](const std::string& value) {
+    return is_native_attn(value) ? "glmtune's own kernels: short documents dense, longer ones over "
+                                   "their selected keys"
+                                 : "dense kernels, selected keys as a mask; documents of a pack "
+                                   "never see each other";
+  });
+  chosen("linear", always("one dense matrix product, accumulating in fp32"));
+  chosen("rms_norm", always("one norm, computing in fp32"));
+  chosen("rope", always("one rotation, angles in fp32"));
+  chosen("experts", always("one grouped matrix product, accumulating in fp32"));
+  chosen("dispatcher", always("glmtune's own exchange of tokens, none with ep_size 1"));
+  chosen("gate_precision", always("the router computes in fp32, in a float64 run in float64"));
   return out;
 }
 

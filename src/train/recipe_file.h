@@ -1,5 +1,6 @@
 #pragma once
 // From a recipe file and the command line to a Recipe: read, override, interpolate, check, fill in.
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ RecipeFile read_recipe(const std::string& path, std::span<const std::string> ove
 // The same from text; `file` begins messages.
 RecipeFile parse_recipe(const std::string& text, const std::string& file,
                         std::span<const std::string> overrides, const Environment& environment);
+
+// The benchmark recipe's mock data have ids of the whole vocabulary of its config.
+void use_vocabulary(RecipeFile& file, std::int64_t vocab_size);
 
 // "not runnable yet: distributed.pp_size 4, peft"; empty when everything runs.
 std::string not_runnable_line(const CheckedDocument& checked);

@@ -54,8 +54,9 @@ std::vector<double> RecipeReader::numbers(std::string_view path) const {
 }
 
 std::string RecipeReader::where(std::string_view path) const {
-  const CheckedKey* key = checked_.find(path);
-  return key == nullptr ? std::string(path) : key->where;
+  if (const CheckedKey* key = checked_.find(path)) return key->where;
+  const CheckedSection* section = checked_.section(path);
+  return section == nullptr ? std::string(path) : section->where;
 }
 
 std::string RecipeReader::place(std::string_view path) const {

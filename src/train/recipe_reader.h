@@ -26,9 +26,9 @@ class RecipeReader {
   const io::Value* value(std::string_view path) const;
   const CheckedKey* key(std::string_view path) const { return checked_.find(path); }
 
-  bool has_section(std::string_view path) const { return checked_.has_section(path); }
+  bool has_section(std::string_view path) const { return checked_.section(path) != nullptr; }
   std::string_view variant(std::string_view section) const { return checked_.variant(section); }
-  // Where the key stands, for messages.
+  // Where the key or section stands, for messages.
   std::string where(std::string_view path) const;
   // The same and the key: "recipe.yaml:12: dataset.split", "argument --dataset.split".
   std::string place(std::string_view path) const;

@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include "cuda/device.h"
+#include "train/device_peaks.h"
 #include "train/log.h"
 
 namespace glmtune::train {
 
 std::optional<double> peak_tflops(const Recipe& recipe, Device device) {
   if (recipe.peak_tflops) return recipe.peak_tflops;
+  if (!recipe.mfu_device.empty()) return peak_of_device(recipe.mfu_device);
   if (device != Device::kCuda) return std::nullopt;
-  const std::string name = cuda_device_info(0).name;
-  for (const char* known : {"H100", "H200", "H800"})
-    if (name.find(known) != std::string::npos) return 989.0;
-  return std::nullopt;
+  return peak_of_device(cuda_device_info(0).name);
 }
 
 double RunLog::memory_gib() const {

@@ -22,9 +22,10 @@ enum class KeyType : std::uint8_t {
   kStringOrList,
   kInts,
   kNumbers,
-  kStrings,
+  kStrings,   // `values` not empty: each is one of them
   kSection,   // a map whose keys are rows of the table
   kSections,  // a list of such maps
+  kOpenMap,   // a map whose keys are not looked into
   kOpen,      // anything; not looked into
 };
 

@@ -1,6 +1,7 @@
 #include "train/schema_check.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -171,10 +172,12 @@ class Checker {
       add(row, node, path, nullptr, true);
       return true;
     }
+    const bool open = row.type == KeyType::kOpen || row.type == KeyType::kOpenMap;
     const bool section_like = row.type == KeyType::kSection || row.type == KeyType::kSections ||
                               (row.type == KeyType::kTargetOrSection && node.is_map());
-    if (section_like || row.type == KeyType::kOpen) {
-      if (row.type == KeyType::kSection && !node.is_map()) {
+    if (section_like || open) {
+      const bool wants_map = row.type == KeyType::kSection || row.type == KeyType::kOpenMap;
+      if (wants_map && !node.is_map()) {
         error(cat(node.where, ": ", path, " is ", node.describe(), "; expected a map of keys"));
         return true;
       }
@@ -183,8 +186,8 @@ class Checker {
                           row.status == KeyStatus::kNoCounterpart ||
                           row.status == KeyStatus::kIgnored;
       const Reporting below{reporting.quiet || speaks};
-      out_.sections.push_back(path);
-      if (row.type == KeyType::kOpen) {
+      out_.sections.push_back({path, node.key_where.empty() ? node.where : node.key_where});
+      if (open) {
         add(row, node, path, value_of(node), true);
       } else if (row.type == KeyType::kSections) {
         sections(schema, node, path, below);
@@ -238,17 +241,17 @@ class Checker {
     }
     if (row.fallback.empty() || row.fallback == "null") return;
     const YamlNode node = parse_argument_value(std::string(row.fallback), "schema");
-    auto value =
-        row.type == KeyType::kOpen ? value_of(node) : typed_value(row, node, path, errors_);
+    const bool open = row.type == KeyType::kOpen || row.type == KeyType::kOpenMap;
+    auto value = open ? value_of(node) : typed_value(row, node, path, errors_);
     if (value) add(row, node, path, std::move(*value), false);
   }
 
   void add(const KeyRow& row, const YamlNode& node, const std::string& path, io::Value value,
            bool from_recipe) {
     io::Value shown = value;
-    if (row.type == KeyType::kOpen) {
+    if (row.type == KeyType::kOpen || row.type == KeyType::kOpenMap) {
       shown = value_of(node, Showing::kPrinted);
-    } else if (node.is_scalar() && !node.is_null() && is_secret_key(last_part(path))) {
+    } else if (is_secret(last_part(path), node)) {
       shown = kHiddenSecret;
     } else if (node.unexpanded) {
       shown = *node.unexpanded;
@@ -270,8 +273,14 @@ const CheckedKey* CheckedDocument::find(std::string_view path) const {
   return nullptr;
 }
 
-bool CheckedDocument::has_section(std::string_view path) const {
-  return std::find(sections.begin(), sections.end(), path) != sections.end();
+CheckedKey* CheckedDocument::find(std::string_view path) {
+  return const_cast<CheckedKey*>(std::as_const(*this).find(path));
+}
+
+const CheckedSection* CheckedDocument::section(std::string_view path) const {
+  for (const CheckedSection& section : sections)
+    if (section.path == path) return &section;
+  return nullptr;
 }
 
 std::string_view CheckedDocument::variant(std::string_view section) const {

@@ -20,16 +20,22 @@ struct CheckedKey {
   std::string where;         // of the value in the file, or the argument
 };
 
+struct CheckedSection {
+  std::string path;
+  std::string where;  // of its key
+};
+
 struct CheckedDocument {
   std::vector<CheckedKey> keys;             // in the recipe's order, fallbacks behind their section
-  std::vector<std::string> sections;        // dotted keys of the sections that stand in the recipe
+  std::vector<CheckedSection> sections;     // those that stand in the recipe
   std::vector<std::string> top_level;       // the recipe's own keys, in order
   std::vector<std::string> warnings;        // whole lines
   std::vector<std::string> not_runnable;    // "distributed.pp_size 4", "peft"
   std::vector<std::string> no_counterpart;  // dotted keys
 
   const CheckedKey* find(std::string_view path) const;
-  bool has_section(std::string_view path) const;
+  CheckedKey* find(std::string_view path);
+  const CheckedSection* section(std::string_view path) const;  // null when it is not there
   // The variant (name of the target) of a section's _target_; empty without one.
   std::string_view variant(std::string_view section) const;
 };

@@ -73,7 +73,7 @@ constexpr KeyRow kRows[] = {
 {"lr_scheduler.override_opt_param_scheduler", kBool, "false", "", kNoCounterpart, "As above. Not together with the key above."},
 
 {"clip_grad_norm", kSection, "{}", "", kRuns, "Gradient clipping, on also where the section is absent."},
-{"clip_grad_norm.max_norm", kNumber, "1.0", ">=0 inf", kRuns, "Largest global L2 norm; 0 or .inf switches clipping off."},
+{"clip_grad_norm.max_norm", kNumber, "1.0", ">=0 inf", kRuns, "Largest global L2 norm; 0 or .inf switches clipping off. The benchmark recipe never clips."},
 
 {"loss_fn", kSection, "{}", "", kRuns, "The loss. All the cross entropies below are computed the same way here: in at least fp32, in chunks, on rows that have a label."},
 {"loss_fn._target_", kTarget, "nemo_automodel.components.loss.masked_ce.MaskedCrossEntropy", "loss_fn", kRuns, "Loss class."},
@@ -110,7 +110,7 @@ constexpr KeyRow kRows[] = {
 {"checkpoint.model_repo_id", kString, "null", "", kNoCounterpart, "Filled in by AutoModel itself."},
 {"checkpoint.is_peft", kBool, "false", "", kNoCounterpart, "Filled in by AutoModel itself."},
 
-{"wandb", kOpen, "", "", kNotYet, "Weights & Biases; `enable: false` removes the section, a section without `enable` is on. training.jsonl has the same metrics."},
+{"wandb", kOpenMap, "", "", kNotYet, "Weights & Biases; `enable: false` removes the section, a section without `enable` is on. training.jsonl has the same metrics."},
 {"mlflow", kSection, "", "", kNotYet, "MLflow."},
 {"mlflow.experiment_name", kString, "automodel-experiment", "", kDependent, "Experiment."},
 {"mlflow.run_name", kString, "null", "", kDependent, "Run."},
@@ -132,10 +132,10 @@ constexpr KeyRow kRows[] = {
 {"moe_metrics.mode", kChoice, "brief", "brief|detailed", kDependent, "How many."},
 {"moe_metrics.detailed_every_steps", kInt, "null", ">=1", kDependent, "How often."},
 {"moe_metrics.top_k_experts", kInt, "null", ">=0", kDependent, "Experts listed one by one."},
-{"mfu", kSection, "", "", kRuns, "Peak for the metric mfu; otherwise a table of device names."},
-{"mfu.device", kString, "null", "", kNoCounterpart, "Name in that table; set peak_tflops instead."},
-{"mfu.peak_tflops", kNumber, "null", ">0", kRuns, "TFLOP/s of one device."},
-{"tool_call_eval", kOpen, "", "", kNotYet, "Generates tool calls at validation."},
+{"mfu", kSection, "", "", kRuns, "Peak that the metric mfu is a share of. Without it, that of the GPU's name; null in the logs where that is none of the table's."},
+{"mfu.device", kString, "null", "", kRuns, "A name of the table: H100, H200, H800 (989 TFLOP/s), B200 (2250), GB200 (2500), A100 (312)."},
+{"mfu.peak_tflops", kNumber, "null", ">0", kRuns, "TFLOP/s of one device; goes before device."},
+{"tool_call_eval", kOpenMap, "", "", kNotYet, "Generates tool calls at validation."},
 
 {"benchmark", kSection, "", "", kDependent, "Settings of the benchmark recipe; ignored, with a warning, by the fine-tuning recipe."},
 {"benchmark.warmup_steps", kInt, "required", ">=0", kDependent, "Steps that are not timed."},
@@ -147,16 +147,19 @@ constexpr KeyRow kRows[] = {
 {"benchmark.num_nodes", kInt, "null", ">=1", kDependent, "For information."},
 
 {"ci", kOpen, "", "", kIgnored, "For AutoModel's test machines; nothing below it is looked at."},
-{"rng", kOpen, "", "", kIgnored, "AutoModel ignores it too: the seed is the top-level `seed`."},
+{"rng", kSection, "", "", kIgnored, "AutoModel ignores it too: the seed is the top-level `seed`."},
+{"rng._target_", kTarget, "", "rng", kDependent, "Its class."},
+{"rng.seed", kInt, "null", ">=0", kDependent, "Not the seed."},
+{"rng.ranked", kBool, "null", "", kDependent, "Adds the rank to the seed."},
 {"longalign", kOpen, "", "", kIgnored, "AutoModel ignores it too."},
-{"mtp", kOpen, "", "", kIgnored, "AutoModel's GLM-5 class has no effect of it; MTP tensors are carried through to the saved checkpoint."},
-{"skypilot", kOpen, "", "", kNotYet, "Starts the recipe on a cloud. On a cluster start glmtune from the job script; it runs one rank."},
-{"nemo_run", kOpen, "", "", kNotYet, "Starts the recipe through NeMo-Run. On a cluster start glmtune from the job script; it runs one rank."},
-{"teacher_model", kOpen, "", "", kDependent, "Of the distillation recipe."},
-{"teacher_distributed", kOpen, "", "", kDependent, "Of the distillation recipe."},
+{"mtp", kOpenMap, "", "", kIgnored, "AutoModel's GLM-5 class has no effect of it; MTP tensors are carried through to the saved checkpoint."},
+{"skypilot", kOpenMap, "", "", kNotYet, "Starts the recipe on a cloud. On a cluster start glmtune from the job script; it runs one rank."},
+{"nemo_run", kOpenMap, "", "", kNotYet, "Starts the recipe through NeMo-Run. On a cluster start glmtune from the job script; it runs one rank."},
+{"teacher_model", kOpenMap, "", "", kDependent, "Of the distillation recipe."},
+{"teacher_distributed", kOpenMap, "", "", kDependent, "Of the distillation recipe."},
 {"offload_teacher_model", kBool, "false", "", kDependent, "Of the distillation recipe."},
 {"kd_ratio", kNumber, "0.5", ">=0", kDependent, "Of the distillation recipe."},
-{"kd_loss_fn", kOpen, "", "", kDependent, "Of the distillation recipe."},
+{"kd_loss_fn", kOpenMap, "", "", kDependent, "Of the distillation recipe."},
 };
 // clang-format on
 

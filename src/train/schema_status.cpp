@@ -55,7 +55,8 @@ void report_status(const KeyRow& row, const YamlNode& node, const std::string& p
     out.warnings.push_back(cat(node.key_where.empty() ? node.where : node.key_where, ": ", path,
                                " is ignored: ", row.doc));
   if (row.status != KeyStatus::kNotYet || off) return;
-  const bool is_section = row.type == KeyType::kSection || row.type == KeyType::kOpen;
+  const bool is_section =
+      row.type == KeyType::kSection || row.type == KeyType::kOpenMap || row.type == KeyType::kOpen;
   out.not_runnable.push_back(is_section ? path : cat(path, " ", text_of(value)));
 }
 

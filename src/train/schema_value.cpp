@@ -96,12 +96,27 @@ std::optional<io::Value> numbers(const KeyRow& row, const YamlNode& node, const 
   return io::Value(std::move(array));
 }
 
-std::optional<io::Value> strings(const YamlNode& node, const std::string& path,
+// "a, b", the words of a choice or list.
+std::string listed(std::string_view values) {
+  std::string list;
+  for (std::string_view word : words(values, '|')) {
+    if (word.starts_with('!')) word.remove_prefix(1);
+    list += cat(list.empty() ? "" : ", ", word);
+  }
+  return list;
+}
+
+std::optional<io::Value> strings(const KeyRow& row, const YamlNode& node, const std::string& path,
                                  const std::string& expected, Errors& errors) {
   if (!node.is_list()) return wrong(node, path, expected, errors);
+  const auto known = words(row.values, '|');
   io::Value::Array array;
   for (const YamlNode& item : node.items) {
     if (!item.is_scalar()) return wrong(item, path, expected, errors);
+    if (row.type == KeyType::kStrings && !known.empty() &&
+        std::find(known.begin(), known.end(), item.text) == known.end())
+      return wrong(item, cat(path, "[", array.size(), "]"), cat("one of: ", listed(row.values)),
+                   errors);
     array.emplace_back(item.text);
   }
   return io::Value(std::move(array));
@@ -111,13 +126,11 @@ std::optional<io::Value> choice(const KeyRow& row, const YamlNode& node, const s
                                 Errors& errors) {
   std::string text = node.text;
   if (auto b = bool_from_text(text)) text = *b ? "true" : "false";
-  std::string list;
   for (std::string_view word : words(row.values, '|')) {
     if (word.starts_with('!')) word.remove_prefix(1);
     if (node.is_scalar() && word == text) return io::Value(text);
-    list += cat(list.empty() ? "" : ", ", word);
   }
-  return wrong(node, path, "one of: " + list, errors);
+  return wrong(node, path, "one of: " + listed(row.values), errors);
 }
 
 std::optional<io::Value> dtype(const YamlNode& node, const std::string& path, Errors& errors) {
@@ -178,9 +191,9 @@ std::optional<io::Value> typed_value(const KeyRow& row, const YamlNode& node,
       return target(row, node, path, errors);
     case KeyType::kStringOrList:
       if (node.is_scalar()) return node.text;
-      return strings(node, path, "a string or a list of strings", errors);
+      return strings(row, node, path, "a string or a list of strings", errors);
     case KeyType::kStrings:
-      return strings(node, path, "a list of strings", errors);
+      return strings(row, node, path, "a list of strings", errors);
     case KeyType::kInts:
     case KeyType::kNumbers:
       return numbers(row, node, path, errors);

@@ -112,6 +112,7 @@ const Row kRows[] = {
 {"dataloader.collate_fn", {"-", "-", "-", "-", kThd, kThd, kThd, kThd, kThd, "-", "-"}},
 {"dataloader.shuffle", {"true", "true", "true", "true", "true", "true", "true", "true", "true", "-", "-"}},
 {"dataloader.drop_last", {"-", "-", "-", "true", "false", "-", "-", "-", "-", "-", "-"}},
+{"dataloader.batch_size", {"-", "-", "-", "-", "-", "-", "-", "-", "-", "null", "null"}},
 {"dataloader.num_workers", {"-", "-", "-", "-", "0", "-", "-", "-", "-", "0", "0"}},
 {"validation_dataset.split", {"train", "train", "train", "validation", "train[100000:100064]", "-", "-", "-", "-", "-", "-"}},
 {"validation_dataset.num_samples_limit", {"-", "-", "-", "64", "-", "-", "-", "-", "-", "-", "-"}},
@@ -184,8 +185,27 @@ TEST_F(AutoModelRecipes, EveryValueIsTheRecipes) {
 TEST_F(AutoModelRecipes, AbsentKeysHaveTheirDefaults) {
   EXPECT_EQ(recipe('D').recipe.seed, 42u);
   EXPECT_EQ(recipe('D').recipe.step_scheduler.num_epochs, 10);
-  for (const RecipeFile& file : files_) EXPECT_EQ(file.recipe.max_grad_norm, 1);
+  for (char column = 'A'; column <= 'K'; ++column)
+    EXPECT_EQ(recipe(column).recipe.max_grad_norm, column < 'J' ? 1 : 0) << column;
   EXPECT_EQ(recipe('A').recipe.optimizer.master_weights, MasterWeights::kFp32);
+}
+
+// recipes.md 1.6 and 1.9: what the benchmark recipe puts in or leaves out.
+TEST_F(AutoModelRecipes, BenchmarksHaveTheModelsVocabularyAndNoClipping) {
+  for (const char column : {'J', 'K'}) {
+    RecipeFile file = recipe(column);
+    const auto shown = [&](const char* key) {
+      return io::to_json(*resolved_keys(file.checked).find(key));
+    };
+    EXPECT_EQ(shown("clip_grad_norm.max_norm"), "\"not applied\"");
+    EXPECT_EQ(shown("dataset.vocab_size"), "\"the model's\"");
+    use_vocabulary(file, 154880);
+    EXPECT_EQ(shown("dataset.vocab_size"), "154880");
+    EXPECT_EQ(std::get<data::MockSettings>(file.recipe.dataset.settings).vocab_size, 154880);
+  }
+  RecipeFile fine_tune = recipe('A');
+  use_vocabulary(fine_tune, 154880);
+  EXPECT_EQ(fine_tune.checked.find("dataset.vocab_size"), nullptr);
 }
 
 TEST_F(AutoModelRecipes, EachListsWhatDoesNotRunYet) {

@@ -27,6 +27,35 @@ TEST(RecipeErrors, UnknownKeysAreNamedWithLineAndNearestKey) {
         << key;
 }
 
+// recipes.md 1.3, 1.5 and 7.3: also below sections that do not run yet, or are ignored.
+TEST(RecipeErrors, NothingUnknownHidesBelowSectionsWithoutEffect) {
+  const struct {
+    const char* argument;
+    const char* part;
+  } cases[] = {
+      {"--neftune.noise_alhpa=3", "unknown key neftune.noise_alhpa; nearest: noise_alpha"},
+      {"--model.backend.mok.fwd_num=3", "nearest: fwd_num_comm_sms"},
+      {"--model.backend.te_fp8.recpie=block", "nearest: recipe"},
+      {"--model.backend.te_fp8.recipe=blocks", "expected one of: current, block, mxfp8"},
+      {"--model.backend.cuda_graph.modules=[attn, foo]",
+       "modules[1] is 'foo'; expected one of: attn, te_dpa, moe_router, moe_preprocess"},
+      {"--model.backend.cuda_graph.module=[attn]", "nearest: modules"},
+      {"--distributed.offload_policy._target_=foo.bar",
+       "known here: torch.distributed.fsdp.CPUOffloadPolicy"},
+      {"--distributed.moe.mp_policy._target_=foo",
+       "known here: torch.distributed.fsdp.MixedPrecisionPolicy"},
+      {"--distributed.moe.mp_policy.param_type=bf16", "nearest: param_dtype"},
+      {"--rng._target_=foo.bar", "known here: nemo_automodel.components.training.rng.StatefulRNG"},
+      {"--rng.sed=1", "unknown key rng.sed; nearest: seed"},
+      {"--wandb=true", "wandb is 'true'; expected a map of keys"},
+      {"--mtp=3", "mtp is '3'; expected a map of keys"},
+      {"--quantization=int4", "expected a map of keys"},
+  };
+  for (const auto& c : cases)
+    EXPECT_TRUE(contains(small_error({c.argument}), c.part)) << c.argument << "\n"
+                                                             << small_error({c.argument});
+}
+
 TEST(RecipeErrors, KeysOfAnotherPlaceAreExplained) {
   EXPECT_TRUE(contains(small_error({"--pp_size=2"}), "elsewhere: distributed.pp_size"));
   EXPECT_FALSE(contains(small_error({"--lr=2"}), "nearest"));

@@ -73,6 +73,55 @@ TEST(RecipeStatus, WarnsOnceForEachKeyWithoutEffect) {
     EXPECT_TRUE(contains(all, key)) << key << "\n" << all;
 }
 
+TEST(RecipeStatus, SectionsWithoutEffectAreWarnedAboutWithTheirLine) {
+  const std::string benchmark =
+      "{warmup_steps: 1, peak_tflops: 1, nsys_start: 1, nsys_end: 1, nsys_ranks: []}\n";
+  const RecipeFile file = parse(std::string(kSmallRecipe) +
+                                "distributed:\n  pipeline: {}\n  moe: {}\nbenchmark: " + benchmark);
+  ASSERT_EQ(file.checked.warnings.size(), 3u);
+  EXPECT_TRUE(contains(file.checked.warnings[0], "recipe.yaml:14: benchmark is ignored"));
+  EXPECT_TRUE(
+      contains(file.checked.warnings[1], "recipe.yaml:12: distributed.pipeline is ignored"));
+  EXPECT_TRUE(contains(file.checked.warnings[2], "recipe.yaml:13: distributed.moe is ignored"));
+  EXPECT_TRUE(contains(small({"--distributed.moe.wrap_outer_model=false"}).checked.warnings.at(0),
+                       "argument --distributed.moe.wrap_outer_model: distributed.moe is ignored"));
+}
+
+// AutoModel fills micro-batches with dataloader.batch_size and counts them by local_batch_size.
+TEST(RecipeStatus, AnotherBatchSizeOfTheLoaderIsWarnedAboutOnce) {
+  const auto warnings = [](const std::string& size) {
+    return small({"--step_scheduler.local_batch_size=2", "--dataloader.batch_size=" + size})
+        .checked.warnings;
+  };
+  ASSERT_EQ(warnings("8").size(), 1u);
+  EXPECT_TRUE(contains(warnings("8")[0],
+                       "argument --dataloader.batch_size: dataloader.batch_size 8 is not taken: "
+                       "micro-batches hold step_scheduler.local_batch_size 2, a step "
+                       "global_batch_size 32 samples"))
+      << warnings("8")[0];
+  EXPECT_TRUE(contains(warnings("8")[0], "train on 128 in a step"));
+  EXPECT_TRUE(warnings("2").empty());
+  EXPECT_TRUE(warnings("null").empty());
+  EXPECT_TRUE(small({"--validation_dataloader.batch_size=8"}).checked.warnings.empty());
+}
+
+// recipes.md 1.9 and section 4: the benchmark recipe does not clip.
+TEST(RecipeStatus, TheBenchmarkRecipeDoesNotClip) {
+  std::string text = kSmallRecipe;
+  text.replace(text.find("TrainFine"), text.find('\n') - text.find("TrainFine"),
+               "BenchmarkingRecipeForNextTokenPrediction");
+  text +=
+      "benchmark: {warmup_steps: 1, peak_tflops: 1, nsys_start: 1, nsys_end: 1, nsys_ranks: []}\n";
+  const RecipeFile file = parse(text);
+  EXPECT_EQ(file.recipe.max_grad_norm, 0);
+  EXPECT_TRUE(contains(resolved_lines(file.checked), "clip_grad_norm.max_norm: not applied"));
+  EXPECT_TRUE(file.checked.warnings.empty());
+  const RecipeFile asked = parse(text, {"--clip_grad_norm.max_norm=2"});
+  EXPECT_EQ(asked.recipe.max_grad_norm, 0);
+  ASSERT_EQ(asked.checked.warnings.size(), 1u);
+  EXPECT_TRUE(contains(asked.checked.warnings[0], "clip_grad_norm.max_norm is ignored"));
+}
+
 TEST(RecipeStatus, IgnoredSectionsAreStillCheckedForUnknownKeys) {
   EXPECT_TRUE(contains(small_error({"--distributed.moe.x=1"}), "unknown key distributed.moe.x"));
   EXPECT_TRUE(contains(small_error({"--distributed.pipeline.x=1"}), "unknown key"));
@@ -106,6 +155,14 @@ TEST(RecipeStatus, SaysWhatRunsInsteadOfAVendorsLibrary) {
   EXPECT_TRUE(contains(lines[0], "model.backend.linear te: "));
   EXPECT_TRUE(contains(lines[2], "none with ep_size 1"));
   EXPECT_TRUE(backend_choices(small().checked).empty());
+  const auto line = [](const std::string& setting) {
+    const auto chosen = backend_choices(small({"--model.backend." + setting}).checked);
+    return chosen.size() == 1 ? chosen[0] : "";
+  };
+  EXPECT_TRUE(contains(line("attn=te"), "model.backend.attn te: dense kernels"));
+  EXPECT_TRUE(contains(line("attn=cudnn"), "model.backend.attn cudnn: glmtune's own kernels"));
+  EXPECT_TRUE(contains(line("gate_precision=float32"),
+                       "model.backend.gate_precision float32: the router computes in fp32"));
 }
 
 // recipes.md 1.6, 1.7 and 1.2: known, without effect on nobody's run, and named with their values.
@@ -129,9 +186,15 @@ TEST(RecipeStatus, KnownSettingsThatDoNotRunYetAreNamed) {
     EXPECT_EQ(line(key + "true"), "not runnable yet: " + setting);
     EXPECT_EQ(line(key + "false"), "") << setting;
   }
-  for (const char* section : {"neftune", "quantization", "tool_call_eval"})
+  for (const char* section : {"quantization", "tool_call_eval"})
     EXPECT_EQ(line(std::string("--") + section + "={a: 1}"),
               std::string("not runnable yet: ") + section);
+  EXPECT_EQ(line("--neftune.noise_alpha=3"), "not runnable yet: neftune");
+  EXPECT_EQ(line("--model.backend.te_fp8.recipe=block"), "not runnable yet: model.backend.te_fp8");
+  EXPECT_EQ(line("--distributed.offload_policy.pin_memory=false"),
+            "not runnable yet: distributed.offload_policy");
+  EXPECT_EQ(line("--distributed.moe.mp_policy.param_dtype=bf16"),
+            "not runnable yet: distributed.moe.mp_policy");
   // AutoModel repairs rows unless the section says it should not.
   EXPECT_EQ(line("--embedding_row_repair.min_norm=1e-5"), "not runnable yet: embedding_row_repair");
 }
