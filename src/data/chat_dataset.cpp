@@ -99,7 +99,8 @@ void ChatSamples::note_unused(const ChatRow& row, std::vector<Count>& notes) con
   }
   for (const Value& message : row.messages) {
     for (const auto& [key, value] : message.as_object()) {
-      if (key == "role" || key == "content" || template_->mentions(key)) continue;
+      if (key == "role" || key == "content" || value.is_null() || template_->mentions(key))
+        continue;
       add_count(notes, cat("message field \"", key, "\" is not used by the chat template"));
     }
   }

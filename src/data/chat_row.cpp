@@ -15,7 +15,10 @@ namespace {
 
 using io::Value;
 
-constexpr std::array<std::string_view, 4> kRoles{"system", "user", "assistant", "tool"};
+bool is_role(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kRoles{"system", "user", "assistant", "tool"};
+  return std::find(kRoles.begin(), kRoles.end(), text) != kRoles.end();
+}
 
 class Reader {
  public:
@@ -24,40 +27,27 @@ class Reader {
 
   ChatRow read(const Value& row) {
     ChatRow out;
-    const Value* messages = row.find("messages");
-    const Value* conversations = row.find("conversations");
+    const Value* messages = present(row, "messages");
+    const Value* conversations = present(row, "conversations");
     if (messages != nullptr && conversations != nullptr) {
       error("a row has either messages or conversations, found both");
     }
     if (messages == nullptr && conversations == nullptr) {
       error(cat("neither messages nor conversations; the row's keys: ", keys_of(row)));
     }
-    const bool share_gpt = conversations != nullptr;
-    const std::string name = share_gpt ? "conversations" : "messages";
-    const Value& list = share_gpt ? *conversations : *messages;
+    const std::string name = messages != nullptr ? "messages" : "conversations";
+    const Value& list = messages != nullptr ? *messages : *conversations;
     if (!list.is_array()) error(cat(name, ": expected a list, found ", list.kind_name()));
     if (list.size() == 0) error(cat(name, ": is empty"));
-    if (const Value* system = row.find("system"); share_gpt && system != nullptr) {
-      if (!system->is_string() && !system->is_null())
-        error(cat("system: expected text, found ", system->kind_name()));
-      if (system->is_string() && system->size() > 0) {
-        Value first{Value::Object{}};
-        first.set("role", "system");
-        first.set("content", *system);
-        out.messages.push_back(std::move(first));
-      }
-    }
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string path = cat(name, "[", i, "]");
-      const Value& item = list.as_array()[i];
-      if (!item.is_object()) {
-        error(cat(path, ": expected an object, found ", item.kind_name()));
-      }
-      out.messages.push_back(share_gpt ? from_share_gpt(item, path) : message(item, path));
+      out.messages.push_back(turn(list.as_array()[i], cat(name, "[", i, "]")));
+      if (says_nothing(out.messages.back()))
+        add_count(notes_, "assistant turns with neither text nor reasoning nor tool calls");
     }
+    add_system(row, out.messages);
     out.tools = tools(row);
     for (const auto& [key, value] : row.as_object()) {
-      if (key != name && key != "tools" && !(share_gpt && key == "system")) {
+      if (key != name && key != "tools" && key != "system" && !value.is_null()) {
         out.columns.push_back(key);
       }
     }
@@ -75,37 +65,95 @@ class Reader {
     return keys.empty() ? "none" : keys;
   }
 
+  static const Value* present(const Value& object, std::string_view key) {
+    const Value* value = object.find(key);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+
+  static bool says_nothing(const Value& message) {
+    return *message.find("role") == Value("assistant") && *message.find("content") == Value("") &&
+           message.find("tool_calls") == nullptr && message.find("reasoning_content") == nullptr;
+  }
+
+  // The system text that stands beside the turns.
+  void add_system(const Value& row, Value::Array& messages) const {
+    const Value* system = present(row, "system");
+    if (system == nullptr) return;
+    if (!system->is_string()) error(cat("system: expected text, found ", system->kind_name()));
+    if (system->size() == 0) return;
+    if (const Value& first = messages.front(); *first.find("role") == Value("system")) {
+      if (*first.find("content") == *system) return;
+      error("system: the turns begin with another system text; the row may have one");
+    }
+    Value first{Value::Object{}};
+    first.set("role", "system");
+    first.set("content", *system);
+    messages.insert(messages.begin(), std::move(first));
+  }
+
+  Value turn(const Value& item, const std::string& path) {
+    if (!item.is_object()) error(cat(path, ": expected an object, found ", item.kind_name()));
+    const Value* role = present(item, "role");
+    const Value* from = present(item, "from");
+    if (role == nullptr && from == nullptr) {
+      error(cat(path, ".role: is missing; the keys are: ", keys_of(item)));
+    }
+    return role != nullptr ? message(item, path) : from_share_gpt(item, path);
+  }
+
   Value message(const Value& item, const std::string& path) {
-    const Value* role = item.find("role");
-    if (role == nullptr) error(cat(path, ".role: is missing; the keys are: ", keys_of(item)));
-    if (!role->is_string()) error(cat(path, ".role: expected text, found ", role->kind_name()));
-    const std::string& name = role->as_string();
-    if (std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end()) {
-      error(cat(path, ".role: \"", name.substr(0, 40),
-                "\" is not one of system, user, assistant, tool"));
+    const Value& role = *item.find("role");
+    if (!role.is_string()) error(cat(path, ".role: expected text, found ", role.kind_name()));
+    if (role == Value("function")) return message_of(item, "role", "tool", "content", path);
+    if (!is_role(role.as_string())) {
+      error(cat(path, ".role: \"", role.as_string().substr(0, 40),
+                "\" is not one of system, user, assistant, tool, function"));
     }
-    Value out = item;
-    const Value* content = item.find("content");
-    if (content == nullptr && name != "assistant") error(cat(path, ".content: is missing"));
-    out.set("content", content == nullptr ? Value("") : text_of(*content, name, path + ".content"));
-    if (const Value* reasoning = item.find("reasoning_content")) {
-      if (reasoning->is_null()) {
-        out.erase("reasoning_content");
-      } else if (!reasoning->is_string()) {
-        error(cat(path, ".reasoning_content: expected text, found ", reasoning->kind_name()));
+    return message_of(item, "role", role.as_string(), "content", path);
+  }
+
+  // The turn with its role and content in these keys' places; its other fields as they are.
+  Value message_of(const Value& item, std::string_view role_key, const std::string& role,
+                   std::string_view content_key, const std::string& path) {
+    Value out{Value::Object{}};
+    for (const auto& [key, value] : item.as_object()) {
+      const std::string at = cat(path, ".", key);
+      if (key == role_key) {
+        out.set("role", role);
+      } else if (key == content_key) {
+        out.set("content", text_of(value, role, at));
+      } else if (key == "role" || key == "content") {
+        if (!value.is_null()) error(cat(path, ": found both ", content_key, " and ", key));
+      } else if (key == "reasoning_content" || key == "tool_calls" || key == "function_call") {
+        if (!value.is_null()) set_known(out, key, value, role, at);
+      } else if (!options_.columnar) {
+        out.set(key, value);
+      } else if (bool dropped = false; !value.is_null()) {
+        out.set(key, without_nulls(value, dropped));
       }
     }
-    if (const Value* calls = item.find("tool_calls")) {
-      const bool none = calls->is_null() || (calls->is_array() && calls->size() == 0);
-      if (none) {
-        out.erase("tool_calls");
-      } else if (name != "assistant") {
-        error(cat(path, ".tool_calls: only an assistant calls tools, this is ", name));
-      } else {
-        out.set("tool_calls", tool_calls(*calls, path + ".tool_calls"));
-      }
+    if (out.find("content") == nullptr) {
+      const bool does_without = role == "assistant" && (out.find("tool_calls") != nullptr ||
+                                                        out.find("reasoning_content") != nullptr);
+      if (!does_without)
+        error(cat(path, ".", content_key, ": is missing; the keys are: ", keys_of(item)));
+      out.set("content", "");
     }
     return out;
+  }
+
+  void set_known(Value& message, const std::string& key, const Value& value,
+                 const std::string& role, const std::string& path) {
+    if (key == "reasoning_content") {
+      if (!value.is_string()) error(cat(path, ": expected text, found ", value.kind_name()));
+      message.set(key, value);
+      return;
+    }
+    if (value.is_array() && value.size() == 0) return;
+    if (role != "assistant") error(cat(path, ": only an assistant calls tools, this is ", role));
+    if (message.find("tool_calls") != nullptr) error(cat(path, ": found both forms of tool calls"));
+    message.set("tool_calls", key == "tool_calls" ? tool_calls(value, path)
+                                                  : Value(Value::Array{call_of(value, path)}));
   }
 
   // Content as one string; lists of text parts are joined in order.
@@ -149,14 +197,23 @@ class Reader {
       const std::string at = cat(path, "[", i, "]");
       Value call = calls.as_array()[i];
       if (!call.is_object()) error(cat(at, ": expected an object, found ", call.kind_name()));
-      if (const Value* function = call.find("function")) {
+      if (const Value* function = present(call, "function")) {
         call.set("function", function_call(*function, at + ".function"));
       } else {
         call = function_call(call, at);
       }
+      if (options_.columnar) call = without_null_members(call);
       out.push_back(std::move(call));
     }
     return Value(std::move(out));
+  }
+
+  // {name, arguments} as an item of tool_calls.
+  Value call_of(const Value& function, const std::string& path) {
+    Value call{Value::Object{}};
+    call.set("type", "function");
+    call.set("function", function_call(function, path));
+    return call;
   }
 
   // {name, arguments}: arguments become an object.
@@ -170,7 +227,10 @@ class Reader {
     }
     const Value* arguments = function.find("arguments");
     if (arguments == nullptr) error(cat(path, ".arguments: is missing"));
-    if (arguments->is_string()) {
+    if (arguments->is_null() || *arguments == Value("")) {
+      function.set("arguments", Value(Value::Object{}));
+      add_count(notes_, "tool calls with null or empty arguments, taken as {}");
+    } else if (arguments->is_string()) {
       Value parsed = json_text(arguments->as_string(), path + ".arguments");
       if (!parsed.is_object()) {
         error(cat(path, ".arguments: expected the text of a JSON object, found ",
@@ -184,10 +244,16 @@ class Reader {
       function.set("arguments", without_nulls(*arguments, dropped));
       if (dropped) add_count(notes_, "tool calls of Parquet rows with null arguments, left out");
     }
-    return function;
+    return options_.columnar ? without_null_members(function) : function;
   }
 
   // Objects inside and out; the nulls of a list are its elements.
+  static Value without_null_members(const Value& object) {
+    Value out{Value::Object{}};
+    for (const auto& [key, member] : object.as_object())
+      if (!member.is_null()) out.set(key, member);
+    return out;
+  }
   static Value without_nulls(const Value& value, bool& dropped) {
     if (value.is_array()) {
       Value::Array items;
@@ -219,6 +285,7 @@ class Reader {
     if (list.is_string()) {
       if (list.size() == 0) return {};
       list = json_text(list.as_string(), "tools");
+      if (list.is_null()) return {};
     }
     if (!list.is_array()) {
       error(cat("tools: expected a list, or a list as JSON text, found ", list.kind_name()));
@@ -230,37 +297,50 @@ class Reader {
       }
     }
     if (list.size() == 0) return {};
+    if (!options_.columnar || tools->is_string()) return list;
+    bool dropped = false;
+    list = without_nulls(list, dropped);
+    if (dropped) add_count(notes_, "tools of Parquet rows with null members, left out");
     return list;
   }
 
   Value from_share_gpt(const Value& item, const std::string& path) {
-    const Value* from = item.find("from");
+    const Value& from = *item.find("from");
     const Value* value = item.find("value");
-    if (from == nullptr || !from->is_string()) error(cat(path, ".from: is missing, or not text"));
-    if (value == nullptr) error(cat(path, ".value: is missing"));
-    const std::string& who = from->as_string();
-    Value out{Value::Object{}};
-    if (who == "function_call") {
-      if (!value->is_string()) error(cat(path, ".value: expected JSON text"));
-      Value call{Value::Object{}};
-      call.set("type", "function");
-      call.set("function",
-               function_call(json_text(value->as_string(), path + ".value"), path + ".value"));
-      out.set("role", "assistant");
-      out.set("content", "");
-      out.set("tool_calls", Value(Value::Array{std::move(call)}));
-      return out;
-    }
+    if (!from.is_string()) error(cat(path, ".from: expected text, found ", from.kind_name()));
+    if (value == nullptr) error(cat(path, ".value: is missing; the keys are: ", keys_of(item)));
+    const std::string& who = from.as_string();
+    if (who == "function_call") return share_gpt_call(item, *value, path);
     const std::string role = who == "human"                              ? "user"
                              : who == "gpt"                              ? "assistant"
                              : who == "observation" || who == "function" ? "tool"
                                                                          : who;
-    if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
+    if (!is_role(role)) {
       error(cat(path, ".from: \"", who.substr(0, 40),
-                "\" is not one of human, gpt, system, function_call, observation, or a role"));
+                "\" is not one of human, gpt, system, function_call, observation, function, or a "
+                "role"));
     }
-    out.set("role", role);
-    out.set("content", text_of(*value, role, path + ".value"));
+    return message_of(item, "from", role, "value", path);
+  }
+
+  // The value is the JSON text of one call, or of a list of them.
+  Value share_gpt_call(const Value& item, const Value& value, const std::string& path) {
+    const std::string at = path + ".value";
+    if (!value.is_string()) error(cat(at, ": expected JSON text, found ", value.kind_name()));
+    const Value parsed = json_text(value.as_string(), at);
+    Value::Array calls;
+    if (parsed.is_array()) {
+      if (parsed.size() == 0) error(cat(at, ": an empty list of calls"));
+      for (std::size_t i = 0; i < parsed.size(); ++i)
+        calls.push_back(call_of(parsed.as_array()[i], cat(at, "[", i, "]")));
+    } else {
+      calls.push_back(call_of(parsed, at));
+    }
+    Value plain = item;
+    plain.set("value", "");
+    Value out = message_of(plain, "from", "assistant", "value", path);
+    if (out.find("tool_calls") != nullptr) error(cat(path, ": found both forms of tool calls"));
+    out.set("tool_calls", Value(std::move(calls)));
     return out;
   }
 

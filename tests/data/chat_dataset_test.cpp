@@ -162,13 +162,14 @@ TEST_F(Chat, ThePadTokenIsAnOrdinaryToken) {
 // user_reports.md 3: nothing is ignored silently.
 TEST_F(Chat, UnusedFieldsAreReportedWithCounts) {
   const std::string line = cat(R"({"source": "x", "messages": [)", kUserHi,
-                               R"(, {"role": "assistant", "content": "b", "foo": 1,
+                               R"(, {"role": "assistant", "content": "b", "foo": 1, "bar": null,
                                "reasoning_content": "r"}]})");
   rows({one_line(line), one_line(line)});
   const std::string text = open()->summary().text();
   EXPECT_TRUE(has(text, "message field \"foo\" is not used by the chat template: 2")) << text;
   EXPECT_TRUE(has(text, "column \"source\" is not used: 2")) << text;
   EXPECT_FALSE(has(text, "reasoning_content\" is not used")) << text;
+  EXPECT_FALSE(has(text, "bar")) << text;  // null: nothing is lost
 }
 
 // user_reports.md 12.

@@ -191,5 +191,46 @@ TEST(ChatRow, ShareGptConversationsAreMapped) {
                "conversations[0].from: \"alien\"");
 }
 
+// user_reports.md 3: what a turn has beside its text is part of it, whatever its shape.
+TEST(ChatRow, OtherFieldsOfAShareGptTurnStay) {
+  const ChatRow row = read(R"({"conversations": [{"from": "human", "value": "a", "weight": null},
+    {"from": "gpt", "reasoning_content": "why", "value": "b", "weight": 0},
+    {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {}}", "reasoning_content": "c"}]})");
+  EXPECT_EQ(json_of(row),
+            R"([{"role": "user", "content": "a", "weight": null}, )"
+            R"({"role": "assistant", "reasoning_content": "why", "content": "b", "weight": 0}, )"
+            R"({"role": "assistant", "content": "", "reasoning_content": "c", "tool_calls": )"
+            R"([{"type": "function", "function": {"name": "f", "arguments": {}}}]}])");
+  expect_error(R"({"conversations": [{"from": "gpt", "value": "a", "content": "b"}]})",
+               "conversations[0]: found both value and content");
+  expect_error(R"({"conversations": [{"from": "gpt", "value": "a", "reasoning_content": 1}]})",
+               "conversations[0].reasoning_content: expected text");
+}
+
+// user_reports.md 5: the tools of a columnar file have the keys of all tools of all rows.
+TEST(ChatRow, NullsOfAColumnarFileAreNobodys) {
+  const std::string json = R"({"id": null, "conversations": null, "tools": [{"type": "function",
+    "function": {"name": "f", "parameters": {"properties": {"a": {"type": "string", "enum": null},
+    "n": null}}}}], "messages": [
+    {"role": "user", "content": "a", "name": null, "tool_calls": null, "meta": {"x": 1, "y": null}},
+    {"role": "assistant", "content": null, "function_call": null, "tool_calls": [{"id": "c",
+     "index": null, "function": {"name": "f", "strict": null, "arguments": {"a": "1"}}}]}]})";
+  const ChatRow row = read(json, {.columnar = true});
+  EXPECT_EQ(io::to_json(row.tools),
+            R"([{"type": "function", "function": {"name": "f", "parameters": )"
+            R"({"properties": {"a": {"type": "string"}}}}}])");
+  EXPECT_EQ(json_of(row), R"([{"role": "user", "content": "a", "meta": {"x": 1}}, )"
+                          R"({"role": "assistant", "content": "", "tool_calls": )"
+                          R"([{"id": "c", "function": {"name": "f", "arguments": {"a": "1"}}}]}])");
+  ASSERT_EQ(row.notes.size(), 1U);
+  EXPECT_EQ(row.notes[0].what, "tools of Parquet rows with null members, left out");
+  EXPECT_TRUE(row.columns.empty());
+  EXPECT_NE(io::to_json(read(json).tools).find(R"("n": null)"), std::string::npos);
+  const std::string text = R"({"tools": "[{\"name\": \"f\", \"default\": null}]", "messages": [
+    {"role": "assistant", "content": "b"}]})";
+  EXPECT_NE(io::to_json(read(text, {.columnar = true}).tools).find(R"("default": null)"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace glmtune::data
