@@ -46,11 +46,55 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(begin, text.find_first_of(kSpace, begin) - begin));
 }
 
-std::string what_to_do(const std::string& id, RepoKind kind, const HubCache& cache) {
+// What is not found is as the client leaves it: the text unchanged.
+std::string expand_user(const std::string& path, const Environment& environment) {
+  if (!path.starts_with('~')) return path;
+  const std::size_t end = std::min(path.find('/'), path.size());
+  std::string home;
+  if (end == 1) {
+    home = environment("HOME").value_or("");
+    if (home.empty()) home = home_of_account();
+  } else if (const passwd* account = ::getpwnam(path.substr(1, end - 1).c_str())) {
+    home = account->pw_dir == nullptr ? "" : account->pw_dir;
+  }
+  if (home.empty()) return path;
+  while (home.ends_with('/')) home.pop_back();
+  const std::string out = home + path.substr(end);
+  return out.empty() ? "/" : out;
+}
+
+// $NAME and ${NAME}, once; variables that are not set stay as they are.
+std::string expand_variables(const std::string& path, const Environment& environment) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  std::string out;
+  for (std::size_t at = 0; at < path.size();) {
+    std::size_t end = at + 1;
+    std::string name;
+    if (path[at] == '$' && end < path.size() && path[end] == '{') {
+      const std::size_t close = path.find('}', end);
+      if (close != std::string::npos) {
+        name = path.substr(end + 1, close - end - 1);
+        end = close + 1;
+      }
+    } else if (path[at] == '$') {
+      while (end < path.size() && is_word(path[end])) ++end;
+      name = path.substr(at + 1, end - at - 1);
+    }
+    const auto value = name.empty() ? std::nullopt : environment(name.c_str());
+    out += value ? *value : path.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+std::string what_to_do(const std::string& id, RepoKind kind, const HubCache& cache,
+                       const std::string& revision) {
   return cat(
       cache.offline ? "; HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so nothing is fetched" : "",
-      "; fetch it first (`hf download ", kind == RepoKind::kDataset ? "--repo-type dataset " : "",
-      id, "`), or give the path of a folder");
+      "; fetch it first (`", download_command(id, kind, revision),
+      "`), or give the path of a folder");
 }
 
 // The commit of a branch or tag; revisions with a slash lie in subfolders of refs.
@@ -68,8 +112,8 @@ std::string commit_of(const fs::path& repo, const std::string& revision, const s
         have += cat(have.empty() ? "" : ", ", fs::relative(entry.path(), repo / "refs").string());
       }
     }
-    fail(cat(id, ": revision \"", revision, "\" is not in ", repo.string(),
-             " (it has: ", have.empty() ? "none" : have, ")", what_to_do(id, kind, cache)));
+    fail(cat(id, ": revision \"", revision, "\" is not in ", repo.string(), " (it has: ",
+             have.empty() ? "none" : have, ")", what_to_do(id, kind, cache, revision)));
   }
   std::string commit = read_file(ref.string());
   commit = first_line(commit);
@@ -186,22 +230,13 @@ HubCache hub_cache(const Environment& environment) {
     auto value = environment(name);
     return value && !value->empty() ? value : std::nullopt;
   };
-  const std::string user = set("HOME").value_or(home_of_account());
-  if (const auto v = set("HF_HUB_CACHE")) {
-    cache.root = *v;
-  } else if (const auto old = set("HUGGINGFACE_HUB_CACHE")) {
-    cache.root = *old;
-  } else if (const auto home = set("HF_HOME")) {
-    cache.root = *home + "/hub";
-  } else if (const auto xdg = set("XDG_CACHE_HOME")) {
-    cache.root = *xdg + "/huggingface/hub";
-  } else {
-    cache.root = user + "/.cache/huggingface/hub";
-  }
-  const auto expand = [&](std::string& path) {
-    if (path.starts_with("~/")) path = user + path.substr(1);
+  const auto expand = [&](const std::string& path) {
+    return expand_variables(expand_user(path, environment), environment);
   };
-  expand(cache.root);
+  const std::string home =
+      expand(set("HF_HOME").value_or(set("XDG_CACHE_HOME").value_or("~/.cache") + "/huggingface"));
+  cache.root =
+      expand(set("HF_HUB_CACHE").value_or(set("HUGGINGFACE_HUB_CACHE").value_or(home + "/hub")));
   if (const auto endpoint = set("HF_ENDPOINT")) cache.endpoint = *endpoint;
   while (cache.endpoint.ends_with('/')) cache.endpoint.pop_back();
   if (is_true(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return cache;
@@ -211,14 +246,16 @@ HubCache hub_cache(const Environment& environment) {
     cache.token_from = name;
   }
   if (!cache.token.empty()) return cache;
-  std::string home =
-      set("HF_HOME").value_or(set("XDG_CACHE_HOME").value_or(user + "/.cache") + "/huggingface");
-  std::string file = set("HF_TOKEN_PATH").value_or(home + "/token");
-  expand(file);
+  const std::string file = expand(set("HF_TOKEN_PATH").value_or(home + "/token"));
   std::error_code error;
   if (fs::is_regular_file(file, error)) cache.token = first_line(read_file(file));
   cache.token_from = cache.token.empty() ? "" : file;
   return cache;
+}
+
+std::string download_command(const std::string& id, RepoKind kind, const std::string& revision) {
+  return cat("hf download ", kind == RepoKind::kDataset ? "--repo-type dataset " : "", id,
+             revision == "main" ? "" : " --revision " + revision);
 }
 
 bool is_commit(std::string_view text) {
@@ -274,13 +311,13 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
   const fs::path repo = repo_folder(cache, path_or_id, kind);
   if (!fs::is_directory(repo)) {
     fail(cat(path_or_id, ": neither a folder here nor in the hub cache (searched ", repo.string(),
-             ")", what_to_do(path_or_id, kind, cache)));
+             ")", what_to_do(path_or_id, kind, cache, revision)));
   }
   const std::string commit = commit_of(repo, revision, path_or_id, kind, cache);
   const fs::path snapshot = repo / "snapshots" / commit;
   if (!fs::is_directory(snapshot)) {
     fail(cat(path_or_id, ": the cache has no snapshot ", snapshot.string(),
-             what_to_do(path_or_id, kind, cache)));
+             what_to_do(path_or_id, kind, cache, revision)));
   }
   ResolvedRepo found{snapshot.string(), commit};
   std::vector<std::string> missing;
@@ -294,7 +331,7 @@ ResolvedRepo resolve_repo(const std::string& path_or_id, RepoKind kind, const Hu
   if (!missing.empty()) {
     fail(cat(path_or_id, ": the snapshot ", snapshot.string(), " lacks ",
              printable(missing.front()), and_more(missing.size() - 1),
-             what_to_do(path_or_id, kind, cache)));
+             what_to_do(path_or_id, kind, cache, revision)));
   }
   return found;
 }

@@ -23,7 +23,8 @@ struct HubCache {
 
 // HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
 // ~/.cache/huggingface/hub, the first that is set; endpoint: HF_ENDPOINT; token: HF_TOKEN, else
-// the file HF_TOKEN_PATH or $HF_HOME/token, as `hf auth login` leaves it.
+// the file HF_TOKEN_PATH or $HF_HOME/token, as `hf auth login` leaves it. In paths ~, ~NAME, $NAME
+// and ${NAME} are expanded, as the client does.
 HubCache hub_cache(const Environment& environment);
 
 // kTokenizer: a model's repository of which the weights are not needed; kConfig: one of which only
@@ -37,6 +38,9 @@ struct ResolvedRepo {
   // "data/train-00001-of-00003.parquet and 2 more files"; empty where nothing does.
   std::string suspected = {};
 };
+
+// What a message tells users to run: "hf download --repo-type dataset org/name --revision dev".
+std::string download_command(const std::string& id, RepoKind kind, const std::string& revision);
 
 // 40 hexadecimal digits.
 bool is_commit(std::string_view text);

@@ -105,8 +105,7 @@ ResolvedRepo completed(const std::string& id, RepoKind kind, const HubCache& hub
 ResolvedRepo fetch_known_commit(const std::string& id, RepoKind kind, const HubCache& hub,
                                 const FetchOptions& options, const std::string& revision,
                                 const std::string& commit) {
-  const std::string fetch_newest =
-      cat("`hf download ", kind == RepoKind::kDataset ? "--repo-type dataset " : "", id, "`");
+  const std::string fetch_newest = cat("`", download_command(id, kind, revision), "`");
   const auto notice = [&](const std::string& text) {
     if (options.notice)
       options.notice(cat(id, ": the cache knows ", revision, " as commit ", commit, text));

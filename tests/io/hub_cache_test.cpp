@@ -64,6 +64,24 @@ TEST(HubCache, RootFollowsTheEnvironment) {
   EXPECT_FALSE(hub_cache(environment({{"HF_HUB_OFFLINE", "0"}})).offline);
 }
 
+// As huggingface_hub's constants.py: expanduser, then expandvars, of HF_HOME and again of what is
+// made of it.
+TEST(HubCache, PathsOfTheEnvironmentAreExpanded) {
+  const auto root = [](std::map<std::string, std::string> set) {
+    set.insert({{"HOME", "/u/"}, {"SCRATCH", "/s/$X"}, {"TILDE", "~/t"}, {"X", "1"}});
+    return hub_cache(environment(set)).root;
+  };
+  EXPECT_EQ(root({{"HF_HOME", "$SCRATCH/hf"}}), "/s/1/hf/hub");  // $X: by the second expansion
+  EXPECT_EQ(root({{"HF_HUB_CACHE", "$SCRATCH/hf"}}), "/s/$X/hf");
+  EXPECT_EQ(root({{"HUGGINGFACE_HUB_CACHE", "${X}/$NOPE/${NOPE}/$/${X"}}), "1/$NOPE/${NOPE}/$/${X");
+  EXPECT_EQ(root({{"XDG_CACHE_HOME", "~/c$X"}}), "/u/c1/huggingface/hub");
+  EXPECT_EQ(root({{"HF_HOME", "$TILDE"}}), "/u/t/hub");
+  EXPECT_EQ(root({{"HF_HOME", "~"}}), "/u/hub");
+  EXPECT_EQ(root({{"HF_HUB_CACHE", "~nobody-of-this-name/c"}}), "~nobody-of-this-name/c");
+  EXPECT_EQ(root({{"HF_HUB_CACHE", std::string("~") + ::getpwuid(::getuid())->pw_name}}),
+            ::getpwuid(::getuid())->pw_dir);
+}
+
 TEST(HubCache, ResolvesARevisionToItsSnapshot) {
   const Cache c;
   c.add("config.json", "{}");
@@ -99,6 +117,10 @@ TEST(HubCache, WhatIsMissingIsNamed) {
   EXPECT_NE(c.message().find("lacks s2.safetensors and 1 more"), std::string::npos) << c.message();
   EXPECT_NE(c.message("dev").find("revision \"dev\" is not in"), std::string::npos);
   EXPECT_NE(c.message("dev").find("(it has: main)"), std::string::npos) << c.message("dev");
+  EXPECT_NE(c.message("dev").find("`hf download zai-org/GLM-5.2 --revision dev`"),
+            std::string::npos)
+      << c.message("dev");
+  EXPECT_NE(c.message().find("`hf download zai-org/GLM-5.2`"), std::string::npos) << c.message();
   EXPECT_NE(c.message("../refs/main").find("is not in"), std::string::npos);
   EXPECT_NE(c.message(std::string(40, 'a')).find("no snapshot"), std::string::npos);
   write_file((c.repo / "refs/main").string(), "garbage");
