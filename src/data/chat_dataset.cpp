@@ -137,10 +137,7 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   }
   const auto encoded = text::encode_rendered(
       *tokenizer_, rendered, cache, {.allow_control_tokens = settings_.allow_control_tokens});
-  if (encoded.control_spellings > 0) {
-    add_count(sample.notes, "spellings of control tokens in texts, encoded as ordinary text",
-              static_cast<std::int64_t>(encoded.control_spellings));
-  }
+  note_control_spellings(encoded.control_spellings, sample.notes);
   ChatLabels labels;
   try {
     labels = label_chat(rendered, encoded.tokens, chat.messages, frame_, *tokenizer_, settings_,

@@ -36,7 +36,8 @@ class Opener {
   }
 
   std::unique_ptr<PackSource> operator()(const SquadSettings& settings) const {
-    if (settings.use_chat_template || !settings.chat_template.empty()) {
+    const bool has_template = tools_.chat_template != nullptr || !settings.chat_template.empty();
+    if (settings.use_chat_template && has_template) {
       ChatSettings chat;
       chat.chat_template = settings.chat_template;
       return conversations(settings, squad_reader(), chat);

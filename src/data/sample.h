@@ -1,6 +1,7 @@
 #pragma once
 // Sample: one document of ids and labels. SampleMaker: a data set as a numbered list of samples,
 // each made on demand, so that making them can be shared between threads.
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -50,6 +51,9 @@ class SampleMaker {
   virtual std::vector<Count> notes() const { return {}; }
   virtual ChatFacts chat_facts() const { return {}; }
 };
+
+// Counts texts of users that spell a control token and were encoded as ordinary text.
+void note_control_spellings(std::size_t spellings, std::vector<Count>& notes);
 
 // A row that is left out because of this error.
 Sample refused(const std::exception& error);

@@ -7,6 +7,12 @@
 
 namespace glmtune::data {
 
+void note_control_spellings(std::size_t spellings, std::vector<Count>& notes) {
+  if (spellings > 0)
+    add_count(notes, "spellings of control tokens in texts, encoded as ordinary text",
+              static_cast<std::int64_t>(spellings));
+}
+
 Sample refused(const std::exception& error) {
   Sample out;
   out.dropped = "bad row (skip_invalid_samples)";

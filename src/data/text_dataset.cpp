@@ -60,9 +60,8 @@ std::string trim(const std::string& s) {
 
 PromptAndAnswer read_squad(const Value& row, const std::string& where) {
   PromptAndAnswer out;
-  out.context = text_of(row, "context", where);
-  out.question = text_of(row, "question", where);
-  out.prompt = cat("Context: ", out.context, " Question: ", out.question, " Answer: ");
+  out.prompt = out.question = cat("Context: ", text_of(row, "context", where),
+                                  " Question: ", text_of(row, "question", where), " Answer: ");
   const Value& answers = column(row, "answers", where);
   const Value* texts = answers.is_object() ? answers.find("text") : nullptr;
   if (texts == nullptr || !texts->is_array()) {
@@ -151,9 +150,10 @@ Sample PromptSamples::make(std::int64_t row, const std::string& where,
   sample.dropped = pair.dropped;
   if (!sample.dropped.empty()) return sample;
   text::Encoding tokens;
-  tokenizer_->encode(pair.prompt, {}, cache, tokens);
+  std::size_t spellings = tokenizer_->encode_where(pair.prompt, {}, cache, tokens);
   const std::size_t prompt = settings_.answer_only ? tokens.ids.size() : 0;
-  tokenizer_->encode(pair.answer, {}, cache, tokens);
+  spellings += tokenizer_->encode_where(pair.answer, {}, cache, tokens);
+  note_control_spellings(spellings, sample.notes);
   sample.ids = std::move(tokens.ids);
   const std::size_t n = sample.ids.size();
   sample.labels.assign(n, kNoLabel);

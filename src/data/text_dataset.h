@@ -1,7 +1,7 @@
 #pragma once
 // Data sets that are not conversations: HellaSwag, SQuAD and instruction data with mapped columns.
-// A row is a prompt that is not trained on and an answer that is. With a chat template it becomes
-// a conversation instead: context as system, question as user, answer as assistant.
+// A row is a prompt that is not trained on and an answer that is, or, rendered by a chat template,
+// a conversation: context as system, question as user, answer as assistant.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,9 +18,9 @@ namespace glmtune::data {
 
 // prompt and answer are tokenised apart, so that no token spans both.
 struct PromptAndAnswer {
-  std::string context;
-  std::string question;
-  std::string prompt;  // all that precedes the answer
+  std::string context;   // empty: no system turn
+  std::string question;  // empty: no user turn
+  std::string prompt;    // all that precedes the answer
   std::string answer;
   std::string dropped;  // not empty: the row holds nothing to learn, for this reason
 };
@@ -34,7 +34,7 @@ struct PromptReader {
 // prompt = ctx, answer = endings[label]; rows without a label (test splits) are dropped.
 PromptReader hellaswag_reader();
 // prompt = "Context: {context} Question: {question} Answer: ", answer = the first of answers.text;
-// unanswerable rows are dropped.
+// which as a conversation is the question; unanswerable rows are dropped.
 PromptReader squad_reader();
 // prompt = the mapped context and question, each followed by a space. Throws Error when the mapping
 // has an unknown role or no answer.

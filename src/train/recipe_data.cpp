@@ -97,7 +97,7 @@ data::SquadSettings squad(const Section& section) {
   out.seq_length = section.reader.integer(section.at("seq_length"));
   out.too_long = section.too_long();
   out.chat_template = chat_template(section.reader, section.at("chat_template"));
-  out.use_chat_template = !out.chat_template.empty();
+  out.use_chat_template = true;  // where there is one
   return out;
 }
 

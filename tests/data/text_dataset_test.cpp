@@ -97,10 +97,19 @@ TEST_F(TextData, SquadTrainsOnTheAnswerAndDropsUnanswerableRows) {
   EXPECT_EQ(shown(settings),
             "Context: Rome is old. Question: What is old? Answer: ⟦Rome⟧ then ⟦<|endoftext|>⟧");
   EXPECT_EQ(open(settings)->size(), 1);
+  // One user turn where there is a chat template, as in the recipe language's own.
   settings.use_chat_template = true;
   EXPECT_EQ(shown(settings),
-            "[gMASK]<sop><|system|>Rome is old.<|user|>What is old?<|assistant|><think>"
-            "⟦</think>Rome⟧ then ⟦<|user|>⟧");
+            "[gMASK]<sop><|user|>Context: Rome is old. Question: What is old? Answer:<|assistant|>"
+            "<think>⟦</think>Rome⟧ then ⟦<|user|>⟧");
+  settings.chat_template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}";
+  EXPECT_EQ(shown(settings),
+            "<|user|>Context: Rome is old. Question: What is old? Answer: <|assistant|>"
+            "⟦Rome⟧ then ⟦<|user|>⟧");
+  settings.chat_template.clear();
+  tools_.chat_template = nullptr;
+  EXPECT_EQ(shown(settings),
+            "Context: Rome is old. Question: What is old? Answer: ⟦Rome⟧ then ⟦<|endoftext|>⟧");
 }
 
 TEST_F(TextData, MappedColumnsBecomePromptAndAnswer) {
@@ -117,6 +126,18 @@ TEST_F(TextData, MappedColumnsBecomePromptAndAnswer) {
   EXPECT_NE(error(settings).find("column_mapping.reply"), std::string::npos);
   settings.column_mapping = {{"question", "instr"}};
   EXPECT_NE(error(settings).find("needs answer"), std::string::npos);
+}
+
+// user_reports.md 17: nothing that users wrote becomes a control token, which the summary counts.
+TEST_F(TextData, SpellingsOfControlTokensAreCounted) {
+  rows("{\"in\": \"a <|user|> b\", \"out\": \"c<|endoftext|>\"}\n");
+  ColumnMappedSettings settings;
+  settings.paths = {path_};
+  settings.column_mapping = {{"question", "in"}, {"answer", "out"}};
+  const std::string text = open(settings)->summary().text();
+  EXPECT_NE(text.find("spellings of control tokens in texts, encoded as ordinary text: 2"),
+            std::string::npos)
+      << text;
 }
 
 // recipes.md 1.6, use_hf_chat_template: the model's template, trained on the answer alone.

@@ -129,8 +129,8 @@ TEST(RecipeData, TextDataHaveALimitAndAChatForm) {
         parse(head, {llm + "squad.make_squad_dataset", more}).recipe.dataset.settings);
   };
   EXPECT_EQ(squad("--dataset.limit_dataset_samples=5").rows.limit, 5);
-  EXPECT_FALSE(squad("--dataset.seq_length=9").use_chat_template);
-  EXPECT_TRUE(squad("--dataset.chat_template='{{ messages }}'").use_chat_template);
+  EXPECT_TRUE(squad("--dataset.seq_length=9").use_chat_template);
+  EXPECT_EQ(squad("--dataset.chat_template='{{ messages }}'").chat_template, "{{ messages }}");
   const auto mapped = [&](const std::string& more) {
     return std::get<data::ColumnMappedSettings>(
         parse(head, {llm + "column_mapped_text_instruction_dataset."
