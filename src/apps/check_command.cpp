@@ -63,6 +63,7 @@ int run(const CheckCommand& command) {
   read_rows(report);
   try {
     check_schedule(report);
+    check_overrides(report);
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {

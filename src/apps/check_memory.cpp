@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "apps/check_report.h"
+#include "models/glm_moe_dsa.h"
+#include "train/optimizer.h"
 #include "train/trainer.h"
 
 namespace glmtune::apps {
@@ -47,6 +49,14 @@ DType weight_type(const CheckReport& report) {
   const auto stored = report.model ? report.model->config.dtype : std::nullopt;
   const DType dtype = stored.value_or(DType::kBF16);
   return dtype == DType::kF16 ? DType::kF32 : dtype;
+}
+
+void check_overrides(const CheckReport& report) {
+  const train::Recipe& recipe = report.file.recipe;
+  if (!report.model || recipe.optimizer.overrides.empty()) return;
+  const auto model =
+      models::make_model(report.model->config, weight_type(report), recipe.model.latent_norm_eps);
+  train::Optimizer::check_overrides(*model, recipe.optimizer);
 }
 
 RankMemory rank_memory(const CheckReport& report, const train::RecipePlan& plan,

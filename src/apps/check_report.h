@@ -81,6 +81,10 @@ void read_rows(CheckReport& report);
 // Fills in steps. Throws Error for a schedule that does not fit into them.
 void check_schedule(CheckReport& report);
 
+// Throws Error for a pattern of optimizer.param_group_overrides that decides for none of the
+// model's parameters.
+void check_overrides(const CheckReport& report);
+
 // What the weights are in memory: FP8 becomes bf16, F16 float32.
 DType weight_type(const CheckReport& report);
 

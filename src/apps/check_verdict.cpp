@@ -66,6 +66,8 @@ class Judge {
     report_.unchecked.emplace_back("the values of the weights");
     if (recipe_.checkpoint.enabled)
       report_.unchecked.emplace_back("room and earlier checkpoints in checkpoint.checkpoint_dir");
+    if (!report_.model && !recipe_.optimizer.overrides.empty())
+      report_.unchecked.emplace_back("optimizer.param_group_overrides against the model's names");
     if (!report_.steps && recipe_.lr_scheduler && !recipe_.step_scheduler.max_steps)
       report_.unchecked.emplace_back("lr_scheduler against the number of steps");
   }

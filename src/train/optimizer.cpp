@@ -9,23 +9,63 @@
 namespace glmtune::train {
 namespace {
 
-struct Group {
-  NamePattern pattern;
-  double lr_mult, wd_mult;
-  bool used = false;
-};
-
-std::vector<Group> compile(const std::vector<ParamGroupOverride>& overrides) {
-  std::vector<Group> groups;
-  for (const ParamGroupOverride& o : overrides) {
-    try {
-      groups.push_back({NamePattern(o.pattern), o.lr_mult, o.wd_mult});
-    } catch (const Error& e) {
-      fail(cat("optimizer.param_group_overrides: pattern '", o.pattern, "': ", e.what()));
+// Which of the recipe's overrides decides for a parameter.
+class Groups {
+ public:
+  explicit Groups(const std::vector<ParamGroupOverride>& overrides) : overrides_(overrides) {
+    for (const ParamGroupOverride& o : overrides) {
+      try {
+        groups_.push_back({.pattern = NamePattern(o.pattern)});
+      } catch (const Error& e) {
+        fail(cat("optimizer.param_group_overrides: pattern '", o.pattern, "': ", e.what()));
+      }
     }
   }
-  return groups;
-}
+
+  // The first whose pattern is found in the name; null where none is.
+  const ParamGroupOverride* of(const nn::Parameter& p) {
+    const ParamGroupOverride* decides = nullptr;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      Group& g = groups_[i];
+      if (!g.pattern.found_in(p.name)) continue;
+      if (!p.trainable) {
+        g.found_in_frozen = p.name;
+      } else if (decides == nullptr) {
+        decides = &overrides_[i];
+        g.decides = true;
+      } else if (g.found_behind.empty()) {
+        g.found_behind = decides->pattern;
+      }
+    }
+    return decides;
+  }
+
+  // After all parameters: Error for a pattern that decides for none.
+  void check_all_decide() const {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const Group& g = groups_[i];
+      if (g.decides) continue;
+      std::string why = "it is found in no parameter's name";
+      if (!g.found_behind.empty())
+        why = cat("pattern '", g.found_behind,
+                  "', which stands before it, decides where it is found");
+      else if (!g.found_in_frozen.empty())
+        why = cat("it is found only in names of parameters that are not trained, such as ",
+                  g.found_in_frozen);
+      fail(cat("optimizer.param_group_overrides: pattern '", overrides_[i].pattern,
+               "' decides for no parameter: ", why));
+    }
+  }
+
+ private:
+  struct Group {
+    NamePattern pattern;
+    bool decides = false;
+    std::string found_in_frozen = {}, found_behind = {};
+  };
+  const std::vector<ParamGroupOverride>& overrides_;
+  std::vector<Group> groups_;
+};
 
 }  // namespace
 
@@ -37,6 +77,12 @@ void Optimizer::check_settings(const OptimizerSettings& settings, Device device)
              "; on a GPU both moments have one type: give both keys the same"));
 }
 
+void Optimizer::check_overrides(models::CausalLm& model, const OptimizerSettings& settings) {
+  Groups groups(settings.overrides);
+  model.visit_parameters([&](nn::Parameter& p) { groups.of(p); });
+  groups.check_all_decide();
+}
+
 Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings, std::uint64_t seed,
                      Device device)
     : settings_(settings),
@@ -44,7 +90,7 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
       sum_squares_({1}, DType::kF64, device),
       clip_factor_({1}, DType::kF64, device) {
   check_settings(settings, device);
-  std::vector<Group> groups = compile(settings.overrides);
+  Groups groups(settings.overrides);
   const bool low_precision_state = settings.master_weights == MasterWeights::kBf16;
   std::size_t bytes = 0;
   std::vector<std::size_t> offsets;
@@ -58,6 +104,7 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
     return t;
   };
   model.visit_parameters([&](nn::Parameter& p) {
+    const ParamGroupOverride* rates = groups.of(p);
     if (!p.trainable) return;
     check(p.grad.defined(), "an optimizer needs gradients");
     trainable_ += p.value.count();
@@ -68,21 +115,15 @@ Optimizer::Optimizer(models::CausalLm& model, const OptimizerSettings& settings,
     item.v = place(
         p.value, is_bf16 && low_precision_state ? settings.exp_avg_sq_dtype : wide(p.value.dtype));
     if (is_bf16 && !low_precision_state) item.remainder = place(p.value, DType::kU16);
-    for (Group& g : groups)
-      if (g.pattern.found_in(p.name)) {
-        item.lr_mult = g.lr_mult;
-        item.wd_mult = g.wd_mult;
-        g.used = true;
-        break;
-      }
+    if (rates != nullptr) {
+      item.lr_mult = rates->lr_mult;
+      item.wd_mult = rates->wd_mult;
+    }
     names_.push_back(p.name);
     items_.push_back(item);
     gradients_.push_back(p.grad);
   });
-  for (std::size_t i = 0; i < groups.size(); ++i)
-    if (!groups[i].used)
-      fail(cat("optimizer.param_group_overrides: pattern '", settings.overrides[i].pattern,
-               "' decides for no parameter"));
+  groups.check_all_decide();
   memory_ = Buffer(bytes, device);
   std::size_t next = 0;
   for (ops::AdamItem& item : items_)

@@ -15,12 +15,15 @@ namespace glmtune::train {
 class Optimizer {
  public:
   // The model's parameters must have their gradients (ParameterStore). Throws Error for a pattern
-  // of param_group_overrides that is no regular expression or matches no parameter.
+  // of param_group_overrides that is no regular expression or decides for no parameter.
   Optimizer(models::CausalLm& model, const OptimizerSettings& settings, std::uint64_t seed,
             Device device);
   // Throws Error, naming the key, for settings that `device` has no kernel for: known before any
   // weight is loaded.
   static void check_settings(const OptimizerSettings& settings, Device device);
+  // Throws Error for a pattern of param_group_overrides that decides for no parameter; the names of
+  // a model are known before its weights are.
+  static void check_overrides(models::CausalLm& model, const OptimizerSettings& settings);
 
   // Queues the squared L2 norm of all gradients and the factor that clips the norm to max_norm (0
   // or infinity: 1), which marks the step as not applied where the norm or `loss` (F64 [1], or {})
