@@ -37,10 +37,13 @@ std::string order_of(const train::Recipe& recipe) {
     text = cat("as ", entry.key, ".shuffle_seed ", *selection_seed, " shuffles the rows");
   else
     text = "as the rows stand in the files";
-  return text + (recipe.dataloader.shuffle
-                     ? "; training takes the packs in another order in each epoch "
-                       "(dataloader.shuffle)"
-                     : "; training takes the packs in this order");
+  return text +
+         (recipe.dataloader.shuffle ? "; training takes the packs in another order in each epoch "
+                                      "(dataloader.shuffle)"
+                                    : "; training takes the packs in this order") +
+         (recipe.dataloader.group_by_length
+              ? ", the longest of a global batch first (dataloader.group_by_length)"
+              : "");
 }
 
 }  // namespace

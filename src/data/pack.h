@@ -75,6 +75,8 @@ class PackSource {
   // Number of packs; none for a source without end (every number >= 0 is then a pack).
   virtual std::optional<std::int64_t> size() const = 0;
   virtual Pack pack(std::int64_t number) const = 0;
+  // pack(number).tokens(); a source may know it without making the pack.
+  virtual std::int64_t tokens(std::int64_t number) const { return pack(number).tokens(); }
   // The largest number of tokens in any pack: what one pack needs at most in memory.
   virtual std::int64_t max_tokens() const = 0;
   // The largest number of documents in any pack; 0: unknown.

@@ -1,6 +1,7 @@
 #include "data/pack_sampler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/cat.h"
 #include "base/error.h"
@@ -17,8 +18,9 @@ std::vector<std::int64_t> GlobalBatch::share(std::int64_t rank, std::int64_t ran
   return out;
 }
 
-PackSampler::PackSampler(std::optional<std::int64_t> packs, SamplerSettings settings)
-    : packs_(packs), settings_(settings) {
+PackSampler::PackSampler(std::optional<std::int64_t> packs, SamplerSettings settings,
+                         PackLength length)
+    : packs_(packs), settings_(settings), length_(std::move(length)) {
   if (settings_.global_batch_size < 1) {
     fail(cat("global_batch_size must be at least 1, found ", settings_.global_batch_size));
   }
@@ -55,8 +57,7 @@ void PackSampler::check_inside(SamplerCursor at) const {
 
 SamplerCursor PackSampler::go_on(SamplerCursor at) const {
   if (!packs_) return at;
-  check_inside(at);
-  return steps_of(*packs_ - at.next) > 0 ? at : SamplerCursor{at.epoch + 1, 0};
+  return at.next < *packs_ && steps_of(*packs_ - at.next) > 0 ? at : SamplerCursor{at.epoch + 1, 0};
 }
 
 std::optional<std::int64_t> PackSampler::steps_left(SamplerCursor at) const {
@@ -65,24 +66,36 @@ std::optional<std::int64_t> PackSampler::steps_left(SamplerCursor at) const {
   return steps_of(*packs_ - at.next);
 }
 
+void PackSampler::longest_first(std::vector<std::int64_t>& packs) const {
+  if (!length_) return;
+  std::vector<std::pair<std::int64_t, std::int64_t>> by_length;
+  for (const std::int64_t pack : packs) by_length.emplace_back(length_(pack), pack);
+  std::stable_sort(by_length.begin(), by_length.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (std::size_t i = 0; i < packs.size(); ++i) packs[i] = by_length[i].second;
+}
+
 GlobalBatch PackSampler::batch(SamplerCursor at) const {
   GlobalBatch out;
   const std::int64_t size = settings_.global_batch_size;
   if (!packs_) {
     for (std::int64_t i = 0; i < size; ++i) out.packs.push_back(at.next + i);
+    longest_first(out.packs);
     out.after = {at.epoch, at.next + size};
     return out;
   }
   check_inside(at);
   const std::int64_t end = std::min(at.next + size, *packs_);
-  const std::scoped_lock lock(mutex_);
-  if (settings_.shuffle && ordered_epoch_ != at.epoch) {
-    order_ = permutation(*packs_, settings_.seed, static_cast<std::uint64_t>(at.epoch));
-    ordered_epoch_ = at.epoch;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (settings_.shuffle && ordered_epoch_ != at.epoch) {
+      order_ = permutation(*packs_, settings_.seed, static_cast<std::uint64_t>(at.epoch));
+      ordered_epoch_ = at.epoch;
+    }
+    for (std::int64_t i = at.next; i < end; ++i)
+      out.packs.push_back(settings_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
   }
-  for (std::int64_t i = at.next; i < end; ++i) {
-    out.packs.push_back(settings_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
-  }
+  longest_first(out.packs);
   const std::int64_t left = *packs_ - end;
   out.last_of_epoch = left == 0 || (settings_.drop_last && left < size);
   out.after = out.last_of_epoch ? SamplerCursor{at.epoch + 1, 0} : SamplerCursor{at.epoch, end};

@@ -293,12 +293,8 @@ void PackedDataset::finish() {
   hash.add_bytes(std::as_bytes(std::span(contents_.starts)));
   fingerprint_ = hash.hex();
   for (std::int64_t p = 0; p < *size(); ++p) {
-    std::int64_t tokens = 0;
     const auto at = static_cast<std::size_t>(p);
-    for (std::int64_t d = contents_.starts[at]; d < contents_.starts[at + 1]; ++d) {
-      tokens += contents_.store.length(contents_.documents[static_cast<std::size_t>(d)]);
-    }
-    max_tokens_ = std::max(max_tokens_, tokens);
+    max_tokens_ = std::max(max_tokens_, tokens(p));
     most_documents_ = std::max(most_documents_, contents_.starts[at + 1] - contents_.starts[at]);
   }
 }
@@ -317,6 +313,15 @@ Pack PackedDataset::pack(std::int64_t number) const {
     contents_.store.append_to(pack, contents_.documents[static_cast<std::size_t>(d)]);
   }
   return pack;
+}
+
+std::int64_t PackedDataset::tokens(std::int64_t number) const {
+  if (number < 0 || number >= *size()) fail(cat("pack ", number, " of ", *size()));
+  std::int64_t tokens = 0;
+  const auto p = static_cast<std::size_t>(number);
+  for (std::int64_t d = contents_.starts[p]; d < contents_.starts[p + 1]; ++d)
+    tokens += contents_.store.length(contents_.documents[static_cast<std::size_t>(d)]);
+  return tokens;
 }
 
 std::string PackedDataset::where(std::int64_t pack, std::int64_t d) const {

@@ -31,6 +31,7 @@ class PackedDataset : public PackSource {
     return static_cast<std::int64_t>(contents_.starts.size()) - 1;
   }
   Pack pack(std::int64_t number) const override;
+  std::int64_t tokens(std::int64_t number) const override;
   std::int64_t max_tokens() const override { return max_tokens_; }
   std::int64_t most_documents() const override { return most_documents_; }
   std::string fingerprint() const override { return fingerprint_; }

@@ -74,6 +74,7 @@ struct DistributedSettings {
 struct DataloaderSettings {
   bool shuffle = false;
   bool drop_last = false;
+  bool group_by_length = false;            // within a global batch, the longest samples first
   std::optional<std::int64_t> batch_size;  // none: step_scheduler.local_batch_size
 };
 

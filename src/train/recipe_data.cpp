@@ -204,6 +204,7 @@ DataloaderSettings build_dataloader(const RecipeReader& reader, const std::strin
   DataloaderSettings out;
   out.shuffle = reader.flag(section + ".shuffle").value_or(out.shuffle);
   out.drop_last = reader.flag(section + ".drop_last").value_or(out.drop_last);
+  out.group_by_length = reader.flag(section + ".group_by_length").value_or(out.group_by_length);
   out.batch_size = reader.integer(section + ".batch_size");
   return out;
 }

@@ -39,9 +39,11 @@ class Growing : public data::PackSource {
 };
 
 struct Fixture {
-  explicit Fixture(std::int64_t packs, std::int64_t bad = -1)
+  explicit Fixture(std::int64_t packs, std::int64_t bad = -1, bool by_length = false)
       : source(packs, bad),
-        sampler(packs, {.global_batch_size = 3, .seed = 1, .shuffle = false, .drop_last = false}),
+        sampler(packs, {.global_batch_size = 3, .seed = 1, .shuffle = false, .drop_last = false},
+                by_length ? data::PackLength([this](std::int64_t n) { return source.tokens(n); })
+                          : data::PackLength()),
         engine(models::make_model(test::tiny_config(), DType::kF32, 1e-5), {}) {}
   BatchLoader loader(std::int64_t steps, data::SamplerCursor at = {}) {
     return {{.source = source,
@@ -76,6 +78,19 @@ TEST(BatchLoader, GivesTheSamplersBatchesInMicroBatches) {
   EXPECT_EQ(last.tokens, 7);
   EXPECT_EQ(last.after, (data::SamplerCursor{.epoch = 1, .next = 0}));
   EXPECT_EQ(loader.next().epoch, 1);
+}
+
+// dataloader.group_by_length: 3, 2 | 1 tokens instead of 1, 2 | 3.
+TEST(BatchLoader, PutsTheLongestPacksOfABatchTogether) {
+  Fixture f(7, -1, true);
+  BatchLoader loader = f.loader(2);
+  const StepBatch first = loader.next();
+  ASSERT_EQ(first.rows.size(), 2U);
+  EXPECT_EQ(first.tokens, 6);
+  EXPECT_EQ(first.rows[0].tokens(), 5);
+  EXPECT_EQ(first.rows[1].tokens(), 1);
+  EXPECT_EQ(first.after, (data::SamplerCursor{.epoch = 0, .next = 3}));
+  EXPECT_EQ(f.loader(1, {.epoch = 0, .next = 2}).next().rows[0].tokens(), 5 + 4);
 }
 
 TEST(BatchLoader, BeginsWhereARunWasInterrupted) {

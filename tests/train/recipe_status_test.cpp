@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cat.h"
 #include "train/recipe_file.h"
 #include "train/recipe_support.h"
 
@@ -170,10 +171,7 @@ TEST(RecipeStatus, KnownSettingsThatDoNotRunYetAreNamed) {
   const auto line = [](const std::string& setting) {
     return not_runnable_line(small({setting}).checked);
   };
-  const char* const settings[] = {"dataset.unshifted true",
-                                  "dataloader.group_by_length true",
-                                  "validation_dataloader.group_by_length true",
-                                  "optimizer.amsgrad true",
+  const char* const settings[] = {"optimizer.amsgrad true",
                                   "optimizer.maximize true",
                                   "fp8.enabled true",
                                   "qat.enabled true",
@@ -197,6 +195,30 @@ TEST(RecipeStatus, KnownSettingsThatDoNotRunYetAreNamed) {
             "not runnable yet: distributed.moe.mp_policy");
   // AutoModel repairs rows unless the section says it should not.
   EXPECT_EQ(line("--embedding_row_repair.min_norm=1e-5"), "not runnable yet: embedding_row_repair");
+}
+
+// recipes.md 1.6: dataloader.batch_size is local_batch_size where it is not given.
+TEST(RecipeStatus, ABatchSizeOfTheDataloaderThatIsAnotherIsWarnedOf) {
+  const RecipeFile other =
+      small({"--dataloader.batch_size=2", "--step_scheduler.local_batch_size=4"});
+  ASSERT_EQ(other.checked.warnings.size(), 1u);
+  EXPECT_TRUE(contains(other.checked.warnings[0],
+                       "dataloader.batch_size 2 has no effect: a micro-batch takes "
+                       "step_scheduler.local_batch_size 4 samples"))
+      << other.checked.warnings[0];
+  for (const char* same : {"1", "null"})
+    EXPECT_TRUE(small({cat("--dataloader.batch_size=", same)}).checked.warnings.empty()) << same;
+}
+
+// user_reports 20; recipes.md 1.6: AutoModel's labels for models that shift inside.
+TEST(RecipeStatus, UnshiftedLabelsAreShiftedOnceAllTheSameAndThatIsSaid) {
+  const RecipeFile file = small({"--dataset.unshifted=true"});
+  EXPECT_EQ(not_runnable_line(file.checked), "");
+  ASSERT_EQ(file.checked.warnings.size(), 1u);
+  EXPECT_TRUE(
+      contains(file.checked.warnings[0], "dataset.unshifted is ignored: Labels are shifted"))
+      << file.checked.warnings[0];
+  EXPECT_TRUE(small({"--dataset.unshifted=false"}).checked.warnings.empty());
 }
 
 // recipes.md 1.6 and 1.7: what steers AutoModel's Python side, and the one label without loss.
