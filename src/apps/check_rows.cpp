@@ -11,9 +11,11 @@
 #include "data/pack_sampler.h"
 #include "data/rows.h"
 #include "io/files.h"
+#include "train/checkpoint_folder.h"
 #include "train/log.h"
 #include "train/lr_schedule.h"
 #include "train/named_errors.h"
+#include "train/run_inputs.h"
 #include "train/step_scheduler.h"
 #include "train/training_data.h"
 
@@ -214,6 +216,13 @@ class Reader {
   CheckReport& report_;
 };
 
+// Whether there may be steps that a run of the recipe need not do again.
+bool goes_on(const train::Recipe& recipe) {
+  const train::CheckpointSettings& c = recipe.checkpoint;
+  return c.enabled && (!c.restore_from.empty() ||
+                       !train::CheckpointFolder(c.checkpoint_dir).published().empty());
+}
+
 }  // namespace
 
 void read_rows(CheckReport& report) {
@@ -242,9 +251,15 @@ void check_schedule(CheckReport& report) {
   const std::int64_t steps =
       train::StepScheduler(recipe.step_scheduler, report.plan.dp, steps_per_epoch).total_steps();
   if (steps_per_epoch) report.steps = steps;
-  const train::OptimizerSettings& o = recipe.optimizer;
-  if (recipe.lr_scheduler && steps > 0)
-    train::LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, steps);
+  if (steps == 0) return;
+  try {
+    train::check_rates(recipe, steps);
+  } catch (const Error&) {
+    if (!goes_on(recipe)) throw;
+    report.unchecked.push_back(cat("lr_scheduler against the steps of a run that goes on in ",
+                                   recipe.checkpoint.checkpoint_dir,
+                                   " (it does not fit one that begins anew)"));
+  }
 }
 
 }  // namespace glmtune::apps

@@ -22,6 +22,11 @@ std::string hex(std::uint32_t sum) {
   return std::string(8 - digits.size(), '0') + digits;
 }
 
+io::Value entry_of(const std::string& name, std::uintmax_t bytes, std::uint32_t checksum) {
+  return io::Value::Object{
+      {"name", name}, {"bytes", static_cast<std::int64_t>(bytes)}, {"crc32c", hex(checksum)}};
+}
+
 struct Entry {
   std::string name;
   std::int64_t bytes = 0;
@@ -87,10 +92,8 @@ void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t 
   for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
     const auto sum = known.find(name);
-    files.emplace_back(io::Value::Object{
-        {"name", name},
-        {"bytes", static_cast<std::int64_t>(fs::file_size(path))},
-        {"crc32c", hex(sum != known.end() ? sum->second : io::file_checksum(path))}});
+    files.push_back(entry_of(name, fs::file_size(path),
+                             sum != known.end() ? sum->second : io::file_checksum(path)));
   }
   io::Value manifest(io::Value::Object{{"format", "glmtune checkpoint 1"},
                                        {"epoch", epoch},
@@ -101,6 +104,26 @@ void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t 
   manifest.set("files", std::move(files));
   io::write_file((fs::path(folder) / kManifestName).string(),
                  io::to_json(manifest, {.indent = 2}) + "\n");
+}
+
+void replace_listed_file(const std::string& folder, const std::string& name,
+                         const std::string& text) {
+  const std::string path = (fs::path(folder) / name).string();
+  const std::string manifest_path = (fs::path(folder) / kManifestName).string();
+  io::Value manifest = io::read_json_file(manifest_path);
+  io::Value::Array files;
+  if (const io::Value* listed = manifest.find("files"))
+    for (const io::Value& file : listed->as_array())
+      if (const io::Value* other = file.find("name");
+          other != nullptr && other->as_string() != name)
+        files.push_back(file);
+  io::write_file(path, text);
+  files.push_back(entry_of(name, text.size(), io::file_checksum(path)));
+  std::sort(files.begin(), files.end(), [](const io::Value& a, const io::Value& b) {
+    return a.find("name")->as_string() < b.find("name")->as_string();
+  });
+  manifest.set("files", std::move(files));
+  io::write_file(manifest_path, io::to_json(manifest, {.indent = 2}) + "\n");
 }
 
 std::string saved_at(const std::string& folder) {

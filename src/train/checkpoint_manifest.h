@@ -19,6 +19,11 @@ using Checksums = std::map<std::string, std::uint32_t>;
 void write_manifest(const std::string& folder, std::int64_t epoch, std::int64_t step,
                     const io::Value& run, const Checksums& known, const std::string& except);
 
+// Replaces one file of a finished folder, and what its manifest says of it. A process that ends in
+// between leaves the file as damaged, and the folder otherwise whole.
+void replace_listed_file(const std::string& folder, const std::string& name,
+                         const std::string& text);
+
 // When a step folder was saved: "2026-08-22T12:00:00.123Z", which orders as text. Empty where its
 // manifest cannot be read or (of an early version) does not say.
 std::string saved_at(const std::string& folder);

@@ -21,7 +21,7 @@ void check_warmup(std::int64_t warmup, std::int64_t steps) {
     reject("lr_warmup_steps",
            cat(warmup, " leaves none of the run's ", steps, " steps to the decay; ",
                "lower lr_scheduler.lr_warmup_steps (now ", warmup,
-               ") or raise step_scheduler.max_steps"));
+               ") or make the run longer (step_scheduler.num_epochs, max_steps)"));
 }
 
 double cosine_fall(double ratio) {

@@ -162,20 +162,28 @@ data::SamplerCursor RunCheckpoints::cursor_after(const TrainingPosition& saved) 
              : saved.cursor;
 }
 
+std::optional<RunCheckpoints::Planned> RunCheckpoints::planned(const RunData& data) const {
+  if (candidates_.empty()) return Planned{.schedule = *data.scheduler, .first = at_.next_step};
+  try {
+    TrainingPosition saved = read_position(candidates_.front().path);
+    saved.cursor = cursor_after(saved);
+    return Planned{.schedule = schedule_from(data, saved), .first = saved.next_step};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void RunCheckpoints::check_rates(const RunData& data) const {
+  const std::optional<Planned> run = planned(data);
+  if (run && run->first < run->schedule.total_steps())
+    train::check_rates(recipe_, run->schedule.total_steps());
+}
+
 void RunCheckpoints::check_disk(const RunData& data) const {
   if (!recipe_.checkpoint.enabled) return;
-  StepScheduler scheduler = *data.scheduler;
-  std::int64_t first = at_.next_step;
-  if (!candidates_.empty()) {
-    try {
-      TrainingPosition saved = read_position(candidates_.front().path);
-      saved.cursor = cursor_after(saved);
-      scheduler = schedule_from(data, saved);
-      first = saved.next_step;
-    } catch (const Error&) {  // a damaged one is left out, or the error of the resume
-      first = candidates_.front().step + 1;
-    }
-  }
+  const Planned run = planned(data).value_or(
+      Planned{.schedule = *data.scheduler,
+              .first = candidates_.empty() ? 0 : candidates_.front().step + 1});
   const MemoryEstimate e =
       estimate_memory(model_.config, recipe_, model_.dtype, RowSize{}, {}, Device::kCpu);
   const std::uint64_t stored = model_.checkpoint ? model_.checkpoint->files().data_bytes() : 0;
@@ -185,10 +193,11 @@ void RunCheckpoints::check_disk(const RunData& data) const {
                                            : stored};
   std::int64_t lie_there = 0;
   for (const StepFolder& f : folder_.published()) lie_there += belongs_to_run(f, at_) ? 1 : 0;
-  const std::string warning = check_disk_space(
-      folder_.root(),
-      disk_need(recipe_.checkpoint, scheduler, first, sizes, lie_there, decides_lowest(recipe_)),
-      io::free_bytes(folder_.root()));
+  const std::string warning =
+      check_disk_space(folder_.root(),
+                       disk_need(recipe_.checkpoint, run.schedule, run.first, sizes, lie_there,
+                                 decides_lowest(recipe_)),
+                       io::free_bytes(folder_.root()));
   if (!warning.empty()) log_warning(warning);
 }
 
@@ -381,12 +390,10 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
 void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t epoch,
                            const StepResult& step, const std::vector<ValidationResult>& validation,
                            bool is_last) {
-  const CheckpointSettings& settings = recipe_.checkpoint;
-  const auto lower = lower_loss(validation, settings.best_metric_key, lowest_val_loss_);
   const bool consolidated = exports(is_last);
   models::SaveReport report;
   std::optional<ExportFailure> failure;
-  const StepFolder saved = folder_.save(
+  saved_ = folder_.save(
       epoch, std::max<std::int64_t>(0, at_.next_step - 1),
       [&](const std::string& folder) {
         io::write_file(folder + "/config.yaml", recipe_.yaml);
@@ -408,22 +415,34 @@ void RunCheckpoints::write(Engine& engine, Optimizer& optimizer, std::int64_t ep
         return sums;
       },
       facts_);
-  if (lower) {
-    lowest_val_loss_ = lower;
-    folder_.point("LOWEST_VAL", saved);
-  }
-  log_info(cat("checkpoint: ", saved.path));
-  if (settings.max_recent_checkpoints)
-    for (const std::string& path :
-         folder_.retain(*settings.max_recent_checkpoints,
-                        [&](const StepFolder& f) { return may_be_removed(f); }))
-      log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
+  log_info(cat("checkpoint: ", saved_.path));
+  settle_saved(validation);
   // Behind the removal, which may give the next start the room that this export lacked.
-  if (failure) failure->raise(saved.path, how_to_go_on());
+  if (failure) failure->raise(saved_.path, how_to_go_on());
   for (const std::string& change : report.changes) log_info(cat("export: ", change));
   if (consolidated)
-    log_info(cat("Hugging Face folder: ", saved.path, "/", kExport, " (",
+    log_info(cat("Hugging Face folder: ", saved_.path, "/", kExport, " (",
                  io::human_bytes(report.bytes), ", ", report.tensors, " tensors)"));
+}
+
+void RunCheckpoints::settle_saved(const std::vector<ValidationResult>& validation) {
+  const CheckpointSettings& settings = recipe_.checkpoint;
+  if (const auto lower = lower_loss(validation, settings.best_metric_key, lowest_val_loss_)) {
+    lowest_val_loss_ = lower;
+    folder_.point("LOWEST_VAL", saved_);
+  }
+  if (!settings.max_recent_checkpoints) return;
+  for (const std::string& path :
+       folder_.retain(*settings.max_recent_checkpoints,
+                      [&](const StepFolder& f) { return may_be_removed(f); }))
+    log_info(cat("checkpoint removed (max_recent_checkpoints): ", path));
+}
+
+void RunCheckpoints::add_validation(const StepResult& step,
+                                    const std::vector<ValidationResult>& validation) {
+  if (!recipe_.checkpoint.enabled) return;
+  replace_listed_file(saved_.path, kLosses, losses_json(step, validation));
+  settle_saved(validation);
 }
 
 // A damaged one neither counts nor goes; the one that checkpoint.restore_from names is what the

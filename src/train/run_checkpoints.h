@@ -30,6 +30,9 @@ class RunCheckpoints {
   void find();
   // Also before: MachineError, or a warning, where the disk has no room for what the run saves.
   void check_disk(const RunData& data) const;
+  // Also before: Error, naming the key, for rates that do not fit the steps of the run, which goes
+  // on from the best checkpoint where there is one.
+  void check_rates(const RunData& data) const;
   // Fills the model and the optimizer from the best checkpoint and moves position() there; without
   // one nothing happens. Error where all are damaged, or another model's.
   void resume(Engine& engine, Optimizer& optimizer);
@@ -62,6 +65,8 @@ class RunCheckpoints {
   // the training state is published without it before the Error.
   void save(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
             const std::vector<ValidationResult>& validation, bool is_last);
+  // Adds what validation found to the checkpoint just saved, as if it had been known then.
+  void add_validation(const StepResult& step, const std::vector<ValidationResult>& validation);
   // The same of a run without steps: what was loaded is written again.
   void save_unchanged(Engine& engine, Optimizer& optimizer);
 
@@ -69,10 +74,19 @@ class RunCheckpoints {
 
  private:
   std::vector<StepFolder> own(const std::vector<StepFolder>& candidates) const;
+  // The schedule from the best of the candidates on, and the step where it goes on: the run's own
+  // without one; none where that one cannot be read, and another, or none, will be gone on from.
+  struct Planned {
+    StepScheduler schedule;
+    std::int64_t first = 0;
+  };
+  std::optional<Planned> planned(const RunData& data) const;
   // Where a run that goes on from there begins in its data.
   data::SamplerCursor cursor_after(const TrainingPosition& saved) const;
   void find_lowest_validation_loss(const StepFolder& from);
   void warn_of_newer(const StepFolder& from, const TrainingPosition& saved) const;
+  // Gives the checkpoint just saved LOWEST_VAL where its loss is the lowest, and removes old ones.
+  void settle_saved(const std::vector<ValidationResult>& validation);
   bool may_be_removed(const StepFolder& folder) const;
   bool exports(bool is_last) const;
   void write(Engine& engine, Optimizer& optimizer, std::int64_t epoch, const StepResult& step,
@@ -88,6 +102,7 @@ class RunCheckpoints {
   std::vector<std::string> left_out_;   // paths of damaged ones, which it would rather go on from
   io::Value facts_;                     // for the manifests
   TrainingPosition at_;
+  StepFolder saved_;                        // by the last save(); without a path: none yet
   StepFolder resumed_from_;                 // without a path: the run starts at the model's weights
   std::optional<double> lowest_val_loss_;   // of a checkpoint, by best_metric_key
   std::optional<StepFolder> to_be_linked_;  // as LOWEST_VAL

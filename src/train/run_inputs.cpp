@@ -63,11 +63,10 @@ std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetE
   return source;
 }
 
-std::unique_ptr<LrSchedule> make_lr_schedule(const Recipe& recipe, std::int64_t total_steps) {
+LrSchedule rates_of(const Recipe& recipe, std::int64_t total_steps) {
   const OptimizerSettings& o = recipe.optimizer;
-  return std::make_unique<LrSchedule>(
-      recipe.lr_scheduler ? LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, total_steps)
-                          : LrSchedule(o.lr, o.weight_decay));
+  return recipe.lr_scheduler ? LrSchedule(*recipe.lr_scheduler, o.lr, o.weight_decay, total_steps)
+                             : LrSchedule(o.lr, o.weight_decay);
 }
 
 RunModel opened(const Recipe& recipe, const io::HubCache& hub) {
@@ -111,15 +110,18 @@ RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal
   if (recipe.dataloader.shuffle && !run.source->may_shuffle())
     fail(cat("dataloader.shuffle: ", recipe.dataset.target,
              " gives its rows in order and cannot be shuffled; set it to false"));
+  data::PackLength lengths;
+  if (recipe.dataloader.group_by_length)
+    lengths = [&source = *run.source](std::int64_t number) { return source.tokens(number); };
   run.sampler = std::make_unique<data::PackSampler>(
       run.source->size(),
       data::SamplerSettings{.global_batch_size = recipe.step_scheduler.global_batch_size,
                             .seed = recipe.seed,
                             .shuffle = recipe.dataloader.shuffle,
-                            .drop_last = recipe.dataloader.drop_last});
+                            .drop_last = recipe.dataloader.drop_last},
+      lengths);
   run.scheduler =
       std::make_unique<StepScheduler>(recipe.step_scheduler, 1, run.sampler->steps_per_epoch());
-  run.lr_schedule = make_lr_schedule(recipe, run.scheduler->total_steps());
   return run;
 }
 
@@ -131,12 +133,22 @@ StepScheduler schedule_from(const RunData& data, const TrainingPosition& at) {
   return schedule;
 }
 
-void go_on(RunData& data, const Recipe& recipe, TrainingPosition& at) {
-  const std::int64_t planned = data.scheduler->total_steps();
+void check_rates(const Recipe& recipe, std::int64_t total_steps) {
+  (void)rates_of(recipe, total_steps);
+}
+
+void set_rates(RunData& data, const Recipe& recipe) {
+  data.lr_schedule = std::make_unique<LrSchedule>(rates_of(recipe, data.scheduler->total_steps()));
+}
+
+void go_on(RunData& data, TrainingPosition& at) {
   *data.scheduler = schedule_from(data, at);
-  at.cursor = data.sampler->go_on(at.cursor);
-  const std::int64_t total = data.scheduler->total_steps();
-  if (total != planned && at.next_step < total) data.lr_schedule = make_lr_schedule(recipe, total);
+  const data::SamplerCursor next = data.sampler->go_on(at.cursor);
+  if (const auto packs = data.source->size(); packs && at.cursor.next >= *packs)
+    log_warning(cat("the checkpoint had taken ", at.cursor.next, " packs of epoch ",
+                    at.cursor.epoch, ", and with this seed an epoch has ", *packs,
+                    ": it is over, and epoch ", next.epoch, " begins"));
+  at.cursor = next;
 }
 
 }  // namespace glmtune::train

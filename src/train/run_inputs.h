@@ -34,15 +34,22 @@ struct RunData {
   std::vector<ValidationSet> validation;
   std::unique_ptr<data::PackSampler> sampler;
   std::unique_ptr<StepScheduler> scheduler;
-  std::unique_ptr<LrSchedule> lr_schedule;
+  std::unique_ptr<LrSchedule> lr_schedule;  // of set_rates()
 };
-// Reads the data sets, with a progress line at a terminal, and logs what is in them.
+// Reads the data sets, with a progress line at a terminal, and logs what is in them. The schedule
+// is that of a run from the first step; its rates wait for the number of steps that will really
+// run.
 RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal);
 
 // The schedule of a run that goes on at a saved position: num_epochs counts epochs of the data,
-// also where other batch sizes led there. Error where the position is outside the data.
+// also where other batch sizes led there.
 StepScheduler schedule_from(const RunData& data, const TrainingPosition& at);
-// Moves the schedules there, and `at` to the next epoch where drop_last leaves out what is left.
-void go_on(RunData& data, const Recipe& recipe, TrainingPosition& at);
+// Error, naming the key, for rates that do not fit a run of so many steps.
+void check_rates(const Recipe& recipe, std::int64_t total_steps);
+// The rates of the schedule as it stands.
+void set_rates(RunData& data, const Recipe& recipe);
+// Moves the schedule there, and `at` to the next epoch where drop_last leaves out what is left, or
+// another seed's packs are too few; says so.
+void go_on(RunData& data, TrainingPosition& at);
 
 }  // namespace glmtune::train

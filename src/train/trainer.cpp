@@ -43,11 +43,12 @@ class Run {
   ExitCode execute() {
     checkpoints_.find();
     checkpoints_.check_disk(data_);
+    checkpoints_.check_rates(data_);
     check_logs(recipe_.checkpoint.checkpoint_dir, log_files(validation_names()));
     make_engine();
     checkpoints_.resume(*engine_, *optimizer_);
     if (checkpoints_.resumed() && data_.scheduler->total_steps() > 0)
-      go_on(data_, recipe_, checkpoints_.position());
+      go_on(data_, checkpoints_.position());
     checkpoints_.check_folder_is_free(*data_.scheduler);
     const std::int64_t total = data_.scheduler->total_steps();
     const std::int64_t done = checkpoints_.position().next_step;
@@ -59,6 +60,7 @@ class Run {
       return ExitCode::kOk;
     }
     if (total == 0) return load_and_save();
+    set_rates(data_, recipe_);
     if (!recipe_.checkpoint.enabled)
       log_warning("checkpoint.enabled is false: no checkpoint will be saved");
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
@@ -74,6 +76,7 @@ class Run {
     Optimizer::check_settings(recipe_.optimizer, options_.device);
     memory_ = check_memory(recipe_, model_, data_, options_.device);
     auto model = models::make_model(model_.config, model_.dtype, recipe_.model.latent_norm_eps);
+    Optimizer::check_overrides(*model, recipe_.optimizer);
     set_backend(recipe_, *model);
     engine_ = std::make_unique<Engine>(
         std::move(model),
@@ -163,6 +166,10 @@ class Run {
             [&](std::int64_t epoch, const StepResult& step,
                 const std::vector<ValidationResult>& validation, bool is_last) {
               checkpoints_.save(*engine_, *optimizer_, epoch, step, validation, is_last);
+            },
+        .add_validation =
+            [&](const StepResult& step, const std::vector<ValidationResult>& validation) {
+              checkpoints_.add_validation(step, validation);
             }};
     const ExitCode code = run_loop(parts, at);
     checkpoints_.log_lowest_validation_loss();

@@ -54,6 +54,12 @@ class Loop {
     StepBatch batch;
   };
   enum class Settled : std::uint8_t { kGoOn, kGradientsLost, kStop };
+  enum class Haste : std::uint8_t { kNone, kStopsForASignal };
+
+  bool signal_has_come() const { return p_.stop_signal != nullptr && p_.stop_signal->load() != 0; }
+  bool may_stop(std::int64_t epoch, std::int64_t step) const {
+    return !p_.may_stop || p_.may_stop(epoch, step);
+  }
 
   ExitCode steps() {
     start_clock();
@@ -64,17 +70,23 @@ class Loop {
       if (!queue_passes(batch)) return ExitCode::kNonFinite;
       queue_update(step, std::move(batch));
       if (arrived() && settle() == Settled::kStop) return ExitCode::kNonFinite;
-      const bool asked = p_.stop_signal != nullptr && p_.stop_signal->load() != 0;
-      const bool stop = asked && (!p_.may_stop || p_.may_stop(epoch, step));
       const bool ends = at_.next_step == p_.scheduler.total_steps();
-      // A stop is in haste; the end of the run is as without a signal.
-      const bool validates = (!asked || ends) && p_.scheduler.validates(step);
-      const bool saves = stop || p_.scheduler.saves_checkpoint(step);
+      const bool asked = signal_has_come();
+      bool stop = asked && may_stop(epoch, step);
+      const bool validates = p_.scheduler.validates(step);
+      bool saves = stop || p_.scheduler.saves_checkpoint(step);
       if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;
+      // A stop is in haste: the checkpoint comes first, also where the signal comes in between.
       std::vector<ValidationResult> validation;
-      if (validates) validation = validate();
+      const bool is_left = validates && !validate(validation, Haste::kStopsForASignal);
+      if (is_left && !asked) stop = may_stop(epoch, step);
+      saves = saves || stop;
       if (saves) p_.save(last_.epoch, last_, validation, p_.scheduler.is_last(step));
       if (stop && !ends) return ExitCode::kPreempted;
+      if (is_left && ends) {
+        validate(validation, Haste::kNone);
+        if (p_.add_validation) p_.add_validation(last_, validation);
+      }
       if (validates || saves) start_clock();  // neither is part of a step's time
     }
     return ExitCode::kOk;
@@ -216,17 +228,19 @@ class Loop {
     }
   }
 
-  std::vector<ValidationResult> validate() {
-    std::vector<ValidationResult> results;
-    for (const ValidationSet& set : p_.validation) {
-      ValidationResult v = evaluate(p_.engine, set, validation_batch_size(p_.recipe));
-      v.step = last_.step;
-      v.epoch = last_.epoch;
-      v.lr = last_.lr;
-      p_.on_validation(v);
-      results.push_back(v);
+  // Adds the results of the sets that have none yet; false where a signal left some out.
+  bool validate(std::vector<ValidationResult>& results, Haste haste) {
+    const auto stop = [&] { return haste == Haste::kStopsForASignal && signal_has_come(); };
+    for (std::size_t i = results.size(); i < p_.validation.size(); ++i) {
+      auto v = evaluate(p_.engine, p_.validation[i], validation_batch_size(p_.recipe), stop);
+      if (!v) return false;
+      v->step = last_.step;
+      v->epoch = last_.epoch;
+      v->lr = last_.lr;
+      p_.on_validation(*v);
+      results.push_back(*v);
     }
-    return results;
+    return true;
   }
 
   const LoopParts& p_;
@@ -247,7 +261,9 @@ std::int64_t validation_batch_size(const Recipe& recipe) {
   return recipe.validation_dataloader.batch_size.value_or(recipe.step_scheduler.local_batch_size);
 }
 
-ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t local_batch_size) {
+std::optional<ValidationResult> evaluate(Engine& engine, const ValidationSet& set,
+                                         std::int64_t local_batch_size,
+                                         const std::function<bool()>& stop) {
   ValidationResult v;
   v.name = set.name;
   const std::int64_t packs = set.source->size().value_or(0);
@@ -255,6 +271,7 @@ ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t
     fail(cat("validation set ", set.name, " has no end; give it a size (num_samples, a file)"));
   engine.zero_loss();
   for (std::int64_t i = 0; i < packs; i += local_batch_size) {
+    if (stop && stop()) return std::nullopt;
     data::Pack row = set.source->pack(i);
     for (std::int64_t k = i + 1; k < std::min(packs, i + local_batch_size); ++k)
       row.append(set.source->pack(k));

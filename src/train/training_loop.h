@@ -75,6 +75,9 @@ struct LoopParts {
   std::function<void(std::int64_t epoch, const StepResult&, const std::vector<ValidationResult>&,
                      bool is_last)>
       save;
+  // What validation after the last step found, where a signal had the checkpoint saved before it.
+  // May be empty.
+  std::function<void(const StepResult&, const std::vector<ValidationResult>&)> add_validation = {};
   // For tests: a step's numbers count as arrived only once they are waited for, as on a busy GPU.
   bool numbers_come_late = false;
 };
@@ -84,7 +87,10 @@ ExitCode run_loop(const LoopParts& parts, TrainingPosition& position);
 
 // Packs of a validation row.
 std::int64_t validation_batch_size(const Recipe& recipe);
-// Mean loss over a source's labels, without gradients.
-ValidationResult evaluate(Engine& engine, const ValidationSet& set, std::int64_t local_batch_size);
+// Mean loss over a source's labels, without gradients; none where `stop`, asked before each row,
+// became true.
+std::optional<ValidationResult> evaluate(Engine& engine, const ValidationSet& set,
+                                         std::int64_t local_batch_size,
+                                         const std::function<bool()>& stop = {});
 
 }  // namespace glmtune::train

@@ -287,6 +287,18 @@ TEST_F(Check, PreviewSaysWhatOrderItShows) {
                   .starts_with("order: samples are shuffled (seed 5) before they are packed; "));
 }
 
+// user_reports 20: labels are shifted exactly once, whatever the key says.
+TEST_F(Check, PreviewShowsTheSameLabelsForUnshiftedOnes) {
+  const std::string model = cat(kModel, tiny());
+  const Outcome plain = glmtune({"preview", recipe(), model});
+  const Outcome unshifted = glmtune({"preview", recipe(), model, "--dataset.unshifted=true"});
+  EXPECT_EQ(unshifted.status, 0) << unshifted.err;
+  EXPECT_EQ(unshifted.out, plain.out);
+  EXPECT_EQ(plain.err, "");
+  EXPECT_TRUE(contains(unshifted.err, "dataset.unshifted is ignored: Labels are shifted exactly"))
+      << unshifted.err;
+}
+
 TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
   const std::string warmup = "--lr_scheduler.lr_warmup_steps=10";
   const Outcome written = glmtune({"check", recipe(), "--step_scheduler.max_steps=2", warmup});
@@ -299,6 +311,47 @@ TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
                "--step_scheduler.num_epochs=2", warmup});
   EXPECT_EQ(counted.status, 1);
   EXPECT_TRUE(contains(counted.err, "leaves none of the run's 2 steps")) << counted.err;
+  // Steps of a run that goes on were of other sizes, perhaps.
+  const fs::path out = folder_ / "out";
+  fs::create_directories(out / "epoch_0_step_8");
+  std::ofstream(out / "epoch_0_step_8/manifest.json") << "{}";
+  const Outcome goes_on = glmtune({"check", recipe(), kModel + (folder_ / "tiny").string(),
+                                   "--step_scheduler.global_batch_size=1",
+                                   "--step_scheduler.num_epochs=2", warmup,
+                                   "--checkpoint.checkpoint_dir=" + out.string()});
+  EXPECT_EQ(goes_on.status, 0) << goes_on.err;
+  EXPECT_TRUE(contains(goes_on.out, cat("lr_scheduler against the steps of a run that goes on in ",
+                                        out.string())))
+      << goes_on.out;
+}
+
+// A run says the same, before it reads the weights.
+TEST_F(Check, APatternThatDecidesForNoParameterIsAnError) {
+  const std::string model = cat(kModel, tiny());
+  const auto said = [&](const std::string& patterns) {
+    const std::string overrides = "--optimizer.param_group_overrides=" + patterns;
+    const Outcome checked = glmtune({"check", recipe(), model, overrides});
+    const Outcome trained =
+        glmtune({recipe(), model, overrides,
+                 cat("--checkpoint.checkpoint_dir=", (folder_ / "out").string()),
+                 "--step_scheduler.max_steps=0"});
+    EXPECT_EQ(checked.status, trained.status);
+    const std::size_t at = checked.err.find("optimizer.param_group_overrides");
+    if (at == std::string::npos) return checked.err;
+    const std::string message = checked.err.substr(at);
+    EXPECT_TRUE(contains(trained.err, message)) << trained.err << checked.err;
+    return message;
+  };
+  EXPECT_EQ(said("[{pattern: 'q_a_proj', lr_mult: 2}, {pattern: 'norm'}]"), "");
+  EXPECT_TRUE(contains(said("[{pattern: 'q_a_prj'}]"),
+                       "pattern 'q_a_prj' decides for no parameter: it is found in no parameter's "
+                       "name"));
+  EXPECT_TRUE(contains(said("[{pattern: 'indexer'}]"),
+                       "it is found only in names of parameters that are not trained, such as "
+                       "model.layers."));
+  EXPECT_TRUE(contains(said("[{pattern: 'proj'}, {pattern: 'q_a_proj'}]"),
+                       "pattern 'proj', which stands before it, decides where it is found"));
+  EXPECT_TRUE(contains(said("[{pattern: '('}]"), "not a regular expression"));
 }
 
 TEST_F(Check, AFolderOfARunIsToldFromAModel) {

@@ -1,6 +1,7 @@
 // A run that ended before its end: where it goes on, what is in its way, with another batch size.
 #include "base/exit_code.h"
 #include "train/folder_support.h"
+#include "train/run_inputs.h"
 #include "train/training_state.h"
 
 namespace glmtune::train {
@@ -35,12 +36,12 @@ class GoOn : public FolderTrainer {
     return said;
   }
   // Two epochs of seven packs.
-  std::string two_epochs(const std::string& out, int batch, int steps) const {
+  std::string two_epochs(const std::string& out, int batch, int steps, int warmup = 1) const {
     return with(yaml({.checkpoint_dir = path(out),
                       .steps = steps,
                       .every = 1000,
                       .epochs = 2,
-                      .warmup_steps = 1}),
+                      .warmup_steps = warmup}),
                 "global_batch_size: 4, local_batch_size: 2",
                 cat("global_batch_size: ", batch, ", local_batch_size: 1"));
   }
@@ -184,6 +185,46 @@ TEST_F(GoOn, LargerBatchesDoNotEndARunBeforeItsEpochs) {
   EXPECT_EQ(step_folders("out").back(), "epoch_1_step_4");
   ASSERT_EQ(train(two_epochs("out", 7, 1000)), 0);  // nothing is left to do
   EXPECT_EQ(log("out").size(), 5U);
+}
+
+// From the first step on, seven packs a step would make two steps.
+TEST_F(GoOn, AWarmUpIsHeldAgainstTheStepsThatWillRun) {
+  ASSERT_EQ(train(two_epochs("out", 1, 10, 5)), 0);
+  EXPECT_EQ(error_of(two_epochs("out", 7, 1000, 5)), "");
+  EXPECT_EQ(numbers("out", "step").back(), 10);
+  EXPECT_EQ(error_of(two_epochs("out", 7, 1000, 5)), "");  // nothing is left to do
+
+  ASSERT_EQ(train(two_epochs("short", 1, 2, 1)), 0);
+  const std::string message = error_of(two_epochs("short", 7, 1000, 5));
+  EXPECT_TRUE(has(message, "lr_scheduler.lr_warmup_steps: 5 leaves none of the run's 4 steps"))
+      << message;
+  EXPECT_TRUE(has(message, "make the run longer (step_scheduler.num_epochs, max_steps)"))
+      << message;
+}
+
+// Packs are made in seeded order: those of another seed may be fewer.
+TEST(GoOnInOtherPacks, AnEpochThatHasFewerIsOver) {
+  RunData data;
+  data.source = data::open_dataset(
+      data::MockSettings{.vocab_size = 8, .seq_len = 4, .num_samples = 5}, {}, {});
+  data.sampler = std::make_unique<data::PackSampler>(
+      5, data::SamplerSettings{.global_batch_size = 2, .shuffle = true});
+  const StepSchedulerSettings settings{.global_batch_size = 2, .num_epochs = 3};
+  data.scheduler = std::make_unique<StepScheduler>(settings, 1, 3);
+  for (const std::int64_t taken : {5, 6}) {
+    TrainingPosition at;
+    at.next_step = 6;
+    at.cursor = {.epoch = 1, .next = taken};
+    testing::internal::CaptureStderr();
+    go_on(data, at);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(at.cursor, (data::SamplerCursor{.epoch = 2, .next = 0}));
+    EXPECT_EQ(data.scheduler->total_steps(), 9);
+    EXPECT_TRUE(has(said, cat("had taken ", taken,
+                              " packs of epoch 1, and with this seed an epoch "
+                              "has 5: it is over, and epoch 2 begins")))
+        << said;
+  }
 }
 
 TEST_F(GoOn, DropLastLeavesOutWhatALargerBatchCannotTake) {

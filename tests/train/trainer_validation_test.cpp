@@ -61,8 +61,17 @@ TEST_F(TrainerValidation, ASignalInTheLastStepDropsNoneAndAStopBeforeTheOneThatI
   const std::atomic<int> stop{15};
   ASSERT_EQ(train(recipe(4)), 0);
   ASSERT_EQ(train(recipe(5), &stop), 0);
-  EXPECT_EQ(losses("out/validation.jsonl").rbegin()->first, 4);
-  EXPECT_TRUE(io::read_json_file(path("out/LATEST/losses.json")).find("val_loss"));
+  const auto measured = losses("out/validation.jsonl");
+  EXPECT_EQ(measured.rbegin()->first, 4);
+  // Saved before the validation, the checkpoint has its loss all the same.
+  const io::Value saved = io::read_json_file(path("out/LATEST/losses.json"));
+  ASSERT_TRUE(saved.find("val_loss"));
+  EXPECT_EQ(saved.find("val_loss")->as_double(), measured.at(4));
+  EXPECT_EQ(saved.find("train_loss")->as_double(), log("out").back().find("loss")->as_double());
+  EXPECT_EQ(damage_of(path("out/LATEST"), "losses.json"), "");
+  EXPECT_EQ(check_manifest(path("out/LATEST")).others, "");
+  EXPECT_EQ(CheckpointFolder(path("out")).pointed_at("LOWEST_VAL")->step,
+            measured.at(4) < measured.at(3) ? 4 : 3);
   ASSERT_EQ(train(recipe(8), &stop), 75);
   EXPECT_EQ(losses("out/validation.jsonl").rbegin()->first, 4);
 }

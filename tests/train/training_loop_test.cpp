@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
 
+#include "base/cat.h"
 #include "models/glm_moe_dsa.h"
 #include "support/tiny_model.h"
 
@@ -52,6 +54,7 @@ struct Outcome {
   std::vector<StepResult> steps;
   std::vector<std::string> messages;
   std::vector<double> parameters;
+  std::vector<std::string> events;  // validation and saves, in order, with their steps
 };
 
 struct Poison {
@@ -86,23 +89,35 @@ struct Training {
     Optimizer optimizer(engine.model(), recipe.optimizer, 1, Device::kCpu);
     const StepScheduler scheduler(recipe.step_scheduler, 1, sampler.steps_per_epoch());
     const LrSchedule schedule(recipe.optimizer.lr, 0);
-    std::vector<ValidationSet> none;
     TrainingPosition position;
+    const auto note = [&](const std::string& what, std::int64_t step) {
+      outcome.events.push_back(cat(what, " ", step));
+      if (outcome.events.back() == signal_at) stop = 15;
+    };
     outcome.code = run_loop(
         {.engine = engine,
          .optimizer = optimizer,
          .source = source,
          .sampler = sampler,
-         .validation = none,
+         .validation = validation,
          .scheduler = scheduler,
          .lr_schedule = schedule,
          .recipe = recipe,
-         .stop_signal = nullptr,
-         .on_step = [&](const StepResult& r) { outcome.steps.push_back(r); },
-         .on_validation = [](const ValidationResult&) {},
+         .stop_signal = &stop,
+         .on_step =
+             [&](const StepResult& r) {
+               outcome.steps.push_back(r);
+               if (cat("step ", r.step) == signal_at) stop = 15;
+             },
+         .on_validation = [&](const ValidationResult& v) { note(v.name, v.step); },
          .on_message = [&](const std::string& m) { outcome.messages.push_back(m); },
          .count_flops = {},
-         .save = [](std::int64_t, const StepResult&, const std::vector<ValidationResult>&, bool) {},
+         .save = [&](std::int64_t, const StepResult& r, const std::vector<ValidationResult>& v,
+                     bool) { note(cat("save with ", v.size()), r.step); },
+         .add_validation =
+             [&](const StepResult& r, const std::vector<ValidationResult>& v) {
+               note(cat("add ", v.size()), r.step);
+             },
          .numbers_come_late = late},
         position);
     outcome.parameters = parameters();
@@ -118,6 +133,9 @@ struct Training {
   }
 
   Recipe recipe;
+  std::vector<ValidationSet> validation;
+  std::string signal_at;  // "step 3", or an event: when a signal comes
+  std::atomic<int> stop{0};
   HandMadePacks source;
   data::PackSampler sampler;
   Engine engine;
@@ -226,10 +244,47 @@ TEST(TrainingLoop, TheValidationLossDoesNotDependOnTheBatchSize) {
   for (std::int32_t i = 0; i < 5; ++i) packs.push_back(pack(4 + 3 * i, static_cast<unsigned>(i)));
   Training training(packs, 1, 1);
   const ValidationSet set{.name = "v", .source = std::make_unique<HandMadePacks>(packs)};
-  const ValidationResult two = evaluate(training.engine, set, 2);
-  const ValidationResult five = evaluate(training.engine, set, 5);
+  const ValidationResult two = evaluate(training.engine, set, 2).value();
+  const ValidationResult five = evaluate(training.engine, set, 5).value();
   EXPECT_EQ(two.label_tokens, five.label_tokens);
   EXPECT_NEAR(two.loss, five.loss, 1e-12);
+}
+
+// What validation and saves there are where a signal comes: three steps, two validation sets after
+// each, a checkpoint after the last.
+std::vector<std::string> events_with_a_signal(const std::string& at, bool late, ExitCode code) {
+  const std::vector<data::Pack> packs{pack(5, 1), pack(6, 2), pack(7, 3)};
+  Training training(packs, 1, 1);
+  training.recipe.step_scheduler.val_every_steps = 1;
+  for (const char* name : {"a", "b"})
+    training.validation.push_back({.name = name, .source = std::make_unique<HandMadePacks>(packs)});
+  training.signal_at = at;
+  training.loop(late);
+  EXPECT_EQ(training.outcome.code, code) << at;
+  return training.outcome.events;
+}
+
+// user_reports 85; recipes.md 1.4: a stop saves at once.
+TEST(TrainingLoop, ASignalPutsTheCheckpointBeforeTheValidationThatIsDue) {
+  using Events = std::vector<std::string>;
+  for (const bool late : {false, true}) {
+    const auto events = [&](const std::string& at, ExitCode code) {
+      return events_with_a_signal(at, late, code);
+    };
+    EXPECT_EQ(events("", ExitCode::kOk),
+              (Events{"a 0", "b 0", "a 1", "b 1", "a 2", "b 2", "save with 2 2"}));
+    EXPECT_EQ(events("step 1", ExitCode::kPreempted), (Events{"a 0", "b 0", "save with 0 1"}));
+    EXPECT_EQ(events("a 1", ExitCode::kPreempted), (Events{"a 0", "b 0", "a 1", "save with 1 1"}));
+    // The last step's validation is not lost.
+    const Events before{"a 0", "b 0", "a 1", "b 1"};
+    const auto then = [&](Events rest) {
+      rest.insert(rest.begin(), before.begin(), before.end());
+      return rest;
+    };
+    EXPECT_EQ(events("step 2", ExitCode::kOk), then({"save with 0 2", "a 2", "b 2", "add 2 2"}));
+    EXPECT_EQ(events("a 2", ExitCode::kOk), then({"a 2", "save with 1 2", "b 2", "add 2 2"}));
+    EXPECT_EQ(events("b 2", ExitCode::kOk), then({"a 2", "b 2", "save with 2 2"}));
+  }
 }
 
 TEST(TrainingLoop, LastBatchOfAnEpochIsDividedByItsOwnLabels) {
