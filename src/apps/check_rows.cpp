@@ -13,7 +13,6 @@
 #include "io/files.h"
 #include "train/checkpoint_folder.h"
 #include "train/log.h"
-#include "train/lr_schedule.h"
 #include "train/named_errors.h"
 #include "train/run_inputs.h"
 #include "train/step_scheduler.h"

@@ -31,7 +31,7 @@ std::string order_of(const train::Recipe& recipe) {
       },
       entry.settings);
   std::string text;
-  if (entry.packing.packed_sequence_size > 0 && entry.packing.shuffle)
+  if (entry.packing.packed_sequence_size > 0 && entry.packing.shuffle && !entry.packing.prepacked)
     text = cat("samples are shuffled (seed ", entry.packing.seed, ") before they are packed");
   else if (selection_seed)
     text = cat("as ", entry.key, ".shuffle_seed ", *selection_seed, " shuffles the rows");

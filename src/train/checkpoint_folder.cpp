@@ -208,7 +208,7 @@ std::vector<StepFolder> CheckpointFolder::published() const {
   return by_step(std::move(found));
 }
 
-std::optional<StepFolder> CheckpointFolder::pointed_at(const std::string& link) const {
+std::string CheckpointFolder::target_of(const std::string& link) const {
   std::error_code ec;
   const fs::path path = fs::path(root_) / link;
   std::string name;
@@ -217,8 +217,25 @@ std::optional<StepFolder> CheckpointFolder::pointed_at(const std::string& link) 
   else if (fs::exists(path.string() + ".txt", ec))
     name = io::read_file(path.string() + ".txt");
   while (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
+}
+
+std::optional<StepFolder> CheckpointFolder::pointed_at(const std::string& link) const {
+  const std::string name = target_of(link);
   if (name.empty() || !is_published(fs::path(root_) / name)) return std::nullopt;
   return parse(fs::path(root_) / name);
+}
+
+std::string CheckpointFolder::points_in_vain(const std::string& link) const {
+  const std::string name = target_of(link);
+  if (name.empty() || pointed_at(link)) return "";
+  std::error_code ec;
+  const fs::path target = fs::path(root_) / name;
+  return cat((fs::path(root_) / link).string(), " names ", name, ", which is ",
+             !fs::exists(target, ec) ? "not there"
+             : fs::exists(target / kIncomplete, ec)
+                 ? "incomplete (its save was interrupted)"
+                 : "not a glmtune checkpoint (no manifest.json)");
 }
 
 void CheckpointFolder::point(const std::string& link, const StepFolder& folder) const {
@@ -265,7 +282,14 @@ std::vector<StepFolder> CheckpointFolder::candidates(const std::string& restore_
   if (restore_from.empty() || restore_from == "LATEST") return newest_first();
   if (restore_from != "LOWEST_VAL") return {named(restore_from)};
   const auto lowest = pointed_at("LOWEST_VAL");
-  return lowest ? std::vector{*lowest} : std::vector<StepFolder>{};
+  if (lowest) return {*lowest};
+  const std::string vain = points_in_vain("LOWEST_VAL");
+  std::string there;
+  for (const StepFolder& f : published())
+    there += cat(there.empty() ? "" : ", ", fs::path(f.path).filename().string());
+  fail(cat("checkpoint.restore_from: ",
+           vain.empty() ? cat("LOWEST_VAL: ", root_, " has no such link") : vain, "; ",
+           there.empty() ? "there is no complete checkpoint" : cat("complete are: ", there)));
 }
 
 std::optional<StepFolder> CheckpointFolder::first_whole(const std::vector<StepFolder>& candidates,
@@ -274,8 +298,7 @@ std::optional<StepFolder> CheckpointFolder::first_whole(const std::vector<StepFo
   const auto add_note = [&](const std::string& text) {
     if (note != nullptr) *note += cat(note->empty() ? "" : "\n", text);
   };
-  const bool is_word =
-      restore_from.empty() || restore_from == "LATEST" || restore_from == "LOWEST_VAL";
+  const bool is_word = restore_from.empty() || restore_from == "LATEST";
   for (const StepFolder& folder : candidates) {
     const ManifestDamage damage = check_manifest(folder.path);
     if (damage.state.empty()) {

@@ -46,15 +46,17 @@ class CheckpointFolder {
   static std::string damage(const StepFolder& folder);
   // What a link names, when it names a published folder.
   std::optional<StepFolder> pointed_at(const std::string& link) const;
+  // What is wrong with a link that names no published folder; empty where there is no link.
+  std::string points_in_vain(const std::string& link) const;
   void point(const std::string& link, const StepFolder& folder) const;
 
   // What a recipe's restore_from may mean, the best first. "" and "LATEST": what LATEST names (a
   // later one where a crash kept LATEST from being moved), then the others by falling step;
-  // "LOWEST_VAL": at most one; a name below the root or a path: that one, an error when it is
-  // missing or incomplete. Whether they are whole is not looked at.
+  // "LOWEST_VAL", a name below the root or a path: that one, an error when it is missing or
+  // incomplete. Whether they are whole is not looked at.
   std::vector<StepFolder> candidates(const std::string& restore_from) const;
   // The first of them whose state has the sizes and checksums of its manifest; a damaged one is an
-  // error when restore_from is its name or path. What a user should know is added to *note, a line
+  // error when restore_from names it. What a user should know is added to *note, a line
   // each.
   std::optional<StepFolder> first_whole(const std::vector<StepFolder>& candidates,
                                         const std::string& restore_from, std::string* note) const;
@@ -69,6 +71,7 @@ class CheckpointFolder {
                                   const std::function<bool(const StepFolder&)>& is_own = {}) const;
 
  private:
+  std::string target_of(const std::string& link) const;  // empty: none
   std::vector<StepFolder> newest_first() const;
   StepFolder named(const std::string& restore_from) const;
 

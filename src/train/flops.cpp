@@ -75,4 +75,8 @@ double model_flops(const GlmConfig& c, std::span<const std::int32_t> cu_seqlens,
   return 6 * trained + 2 * frozen;
 }
 
+std::int64_t automodel_tokens(const data::Pack& pack, std::int64_t packed_sequence_size) {
+  return packed_sequence_size > 0 ? packed_sequence_size : pack.tokens();
+}
+
 }  // namespace glmtune::train

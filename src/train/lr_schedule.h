@@ -23,8 +23,6 @@ struct LrScheduleSettings {
   DecayStyle weight_decay_style = DecayStyle::kConstant;  // constant, linear or cosine
   std::optional<std::int64_t> wsd_decay_steps;            // required by style WSD
   WsdDecayStyle wsd_decay_style = WsdDecayStyle::kExponential;
-  bool use_checkpoint_schedule = true;  // resume takes the checkpoint's settings, not the recipe's
-  bool override_schedule = false;       // resume takes the recipe's settings; not both
 };
 
 // Throws Error, naming the recipe key, for settings that contradict each other or the most steps
@@ -44,6 +42,7 @@ class LrSchedule {
   // After `steps` optimizer steps: what the next step uses. learning_rate(0) is the first step's.
   double learning_rate(std::int64_t steps) const;
   double weight_decay(std::int64_t steps) const;
+  std::int64_t warmup_steps() const { return warmup_; }
 
  private:
   double decayed(std::int64_t steps) const;

@@ -23,6 +23,7 @@ io::Value finite(std::optional<double> x) {
 }
 
 std::string printed(const char* format, double value) {
+  if (std::isnan(value)) return "nan";  // a library may print its sign
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, format, value);
   return buffer;
@@ -30,13 +31,6 @@ std::string printed(const char* format, double value) {
 
 std::string printed(const char* format, std::optional<double> value) {
   return value ? printed(format, *value) : "null";
-}
-
-// Of a model for tests a GiB is too large a unit.
-std::string memory_text(double gib) {
-  if (gib >= 1) return printed("%.2f GiB", gib);
-  const double mib = gib * 1024;
-  return mib >= 1 ? printed("%.2f MiB", mib) : printed("%.2f KiB", mib * 1024);
 }
 
 std::string validation_file(const std::string& name) {
@@ -78,12 +72,11 @@ io::Value to_value(const ValidationMetrics& m) {
   };
 }
 
-std::string console_line(const TrainMetrics& m, bool on_gpu) {
+std::string console_line(const TrainMetrics& m) {
   return cat("step ", m.step, " | epoch ", m.epoch, " | loss ", printed("%.4f", m.loss),
              " | grad_norm ", printed("%.4f", m.grad_norm), " | lr ", printed("%.2e", m.lr),
-             " | mem ", memory_text(m.mem), " | tps ", printed("%.2f", m.tps),
-             on_gpu ? cat("(", printed("%.2f", m.tps_per_gpu), "/gpu)") : "",
-             " | num_label_tokens ", m.num_label_tokens);
+             " | mem ", printed("%.2f GiB", m.mem), " | tps ", printed("%.2f", m.tps), "(",
+             printed("%.2f", m.tps_per_gpu), "/gpu)", " | num_label_tokens ", m.num_label_tokens);
 }
 
 std::string console_line(const ValidationMetrics& m) {

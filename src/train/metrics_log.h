@@ -19,13 +19,13 @@ struct TrainMetrics {
   std::optional<double> loss;       // mean over the label tokens of the global batch; none without
   std::optional<double> grad_norm;  // global L2 before clipping
   double lr = 0;                    // of the next step
-  double mem = 0;                   // GiB, peak since the previous line
-  double tps = 0;                   // tokens/s without trailing padding, of all ranks
-  double tps_per_gpu = 0;           // tps / (cp · dp), as AutoModel counts
-  double tps_per_gpu_true = 0;      // tps / ranks
-  std::optional<double> mfu;        // AutoModel's formula; none for a device without a known peak
-  std::optional<double> mfu_true;   // from the FLOPs really needed
-  std::int64_t num_tokens_per_step = 0;
+  double mem = 0;                   // GiB of the run's own arenas and parameters
+  double tps = 0;               // tokens/s, validation and checkpoints since the last step included
+  double tps_per_gpu = 0;       // tps / (cp · dp), as AutoModel counts
+  double tps_per_gpu_true = 0;  // of the step alone, / ranks
+  std::optional<double> mfu;    // AutoModel's formula; none for a device without a known peak
+  std::optional<double> mfu_true;        // from the FLOPs really needed
+  std::int64_t num_tokens_per_step = 0;  // without each pack's tokens after its last label
   std::int64_t num_label_tokens = 0;
   std::string timestamp;  // empty: now
   // More columns, such as the seconds of each part of the step.
@@ -47,8 +47,8 @@ struct ValidationMetrics {
 io::Value to_value(const TrainMetrics& metrics);
 io::Value to_value(const ValidationMetrics& metrics);
 // "step 3 | epoch 0 | loss 1.2345 | grad_norm 0.5000 | lr 1.00e-05 | mem 1.50 GiB |
-// tps 10.00(5.00/gpu) | num_label_tokens 42"; without GPUs the part in brackets is left out.
-std::string console_line(const TrainMetrics& metrics, bool on_gpu);
+// tps 10.00(5.00/gpu) | num_label_tokens 42"
+std::string console_line(const TrainMetrics& metrics);
 // "[val] name "default" | step 3 | epoch 0 | loss 1.2345 | lr 1.00e-05 | num_label_tokens 42"
 std::string console_line(const ValidationMetrics& metrics);
 

@@ -182,15 +182,12 @@ std::optional<LrScheduleSettings> lr_scheduler(const RecipeReader& reader,
   out.weight_decay_style = decay_style(*reader.text("lr_scheduler.wd_incr_style"));
   out.wsd_decay_steps = reader.integer("lr_scheduler.wsd_decay_steps");
   out.wsd_decay_style = wsd_style(*reader.text("lr_scheduler.lr_wsd_decay_style"));
-  out.use_checkpoint_schedule = *reader.flag("lr_scheduler.use_checkpoint_opt_param_scheduler");
-  out.override_schedule = *reader.flag("lr_scheduler.override_opt_param_scheduler");
-  if (out.override_schedule) {
-    const CheckedKey* use = reader.key("lr_scheduler.use_checkpoint_opt_param_scheduler");
-    if (use->from_recipe && out.use_checkpoint_schedule)
-      reader.reject("lr_scheduler.override_opt_param_scheduler",
-                    "not together with use_checkpoint_opt_param_scheduler");
-    out.use_checkpoint_schedule = false;
-  }
+  // Without effect here; AutoModel refuses both together.
+  const CheckedKey* use = reader.key("lr_scheduler.use_checkpoint_opt_param_scheduler");
+  if (*reader.flag("lr_scheduler.override_opt_param_scheduler") && use->from_recipe &&
+      *reader.flag("lr_scheduler.use_checkpoint_opt_param_scheduler"))
+    reader.reject("lr_scheduler.override_opt_param_scheduler",
+                  "not together with use_checkpoint_opt_param_scheduler");
   check_lr_settings(out, optimizer_settings.lr, optimizer_settings.weight_decay, max_steps);
   return out;
 }

@@ -29,6 +29,18 @@ void check_steps(const Recipe& recipe, const RecipeReader& reader) {
                   cat("expected an epoch before the last one: num_epochs is ", *s.num_epochs));
 }
 
+void note_validation(const Recipe& recipe, const RecipeReader& reader, CheckedDocument& checked) {
+  constexpr const char* kDrop = "validation_dataloader.drop_last";
+  constexpr const char* kEvery = "step_scheduler.val_every_steps";
+  if (recipe.validation_dataloader.drop_last && !recipe.validation_datasets.empty())
+    checked.warnings.push_back(cat(reader.where(kDrop), ": ", kDrop,
+                                   " has no effect: every row of a validation set is evaluated"));
+  if (recipe.step_scheduler.val_every_steps && recipe.validation_datasets.empty())
+    checked.warnings.push_back(cat(reader.where(kEvery), ": ", kEvery, " ",
+                                   *recipe.step_scheduler.val_every_steps,
+                                   " has no effect: there is no validation_dataset"));
+}
+
 // Rows of these are packs as they are.
 void check_packing(const DatasetEntry& entry, const RecipeReader& reader) {
   const bool makes_rows = std::holds_alternative<data::MockSettings>(entry.settings) ||
@@ -209,6 +221,7 @@ void check_keys_together(const Recipe& recipe, const RecipeReader& reader, Check
                   "it needs the section distributed.pipeline ({} takes its defaults)");
   check_pipeline(recipe, reader);
   check_steps(recipe, reader);
+  note_validation(recipe, reader, checked);
   check_data(recipe, reader);
   note_batch_size(recipe, reader, checked);
   check_checkpoint(recipe, reader);

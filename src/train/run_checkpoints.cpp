@@ -146,9 +146,15 @@ void RunCheckpoints::find() {
                "from nor adds to; name another folder for its log"));
     return;
   }
+  // What the recipe names is looked for before anything is cleared up.
+  const std::string& from = recipe_.checkpoint.restore_from;
+  if (!from.empty()) (void)folder_.candidates(from);
+  if (const std::string vain = folder_.points_in_vain("LATEST");
+      !vain.empty() && takes_latest(from))
+    log_warning(cat(vain, " and is left out"));
   for (const std::string& path : folder_.remove_leftovers())
     log_info(cat("removed what an interrupted run left: ", path));
-  candidates_ = own(folder_.candidates(recipe_.checkpoint.restore_from));
+  candidates_ = own(folder_.candidates(from));
   const std::int64_t newest = candidates_.empty() ? -1 : candidates_.front().step;
   for (const StepFolder& f : folder_.occupied())
     if (const std::string damage = CheckpointFolder::damage(f); f.step > newest && !damage.empty())
@@ -288,8 +294,15 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   resumed_from_ = *found;
   log_info(cat("resumed from ", found->path, ": ", at_.next_step, " steps done, epoch ",
                at_.cursor.epoch));
-  if (const std::string changed = changed_settings(saved, at_); !changed.empty())
-    log_info(cat("settings that are not the checkpoint's: ", changed));
+  const std::string changed = changed_settings(saved, at_);
+  if (changed.empty()) return;
+  const std::string text = cat("settings that are not the checkpoint's: ", changed);
+  if (changed.find("lr_scheduler.") == std::string::npos &&
+      changed.find("optimizer.lr ") == std::string::npos)
+    log_info(text);
+  else
+    log_warning(cat(text, "; the learning rate is this recipe's from step ", at_.next_step,
+                    " on, whatever it was before"));
 }
 
 std::string RunCheckpoints::missing_export() const {

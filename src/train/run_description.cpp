@@ -1,5 +1,11 @@
 #include "train/run_description.h"
 
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -59,6 +65,54 @@ std::string optimizer_line(const Recipe& recipe, DType weights) {
              o.beta2, o.bias_correction ? "" : " uncorrected", ", weight decay ", o.weight_decay,
              ", ", state_text(o, weights), ", clipping ",
              clips ? cat(recipe.max_grad_norm) : std::string("off"));
+}
+
+std::string experiment_line(const Recipe& recipe, Device device) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const passwd* user = getpwuid(getuid());
+  return cat("experiment: ", user != nullptr ? user->pw_name : cat("uid ", getuid()), "@",
+             host.data(), ", 1 rank on the ", device == Device::kCuda ? "GPU" : "CPU",
+             ", TrainFinetuneRecipeForNextTokenPrediction of ", recipe.path, ", model ",
+             recipe.model.pretrained_model_name_or_path);
+}
+
+std::string schedule_line(const Recipe& recipe, const StepScheduler& schedule, std::int64_t done) {
+  const StepSchedulerSettings& s = recipe.step_scheduler;
+  const auto every = [](std::optional<std::int64_t> steps) {
+    return steps ? cat("every ", *steps, " steps") : std::string();
+  };
+  std::string out =
+      cat("schedule: global batch ", s.global_batch_size, " = local batch ", s.local_batch_size,
+          " x accumulation ", s.global_batch_size / s.local_batch_size, "; ");
+  if (schedule.steps_per_epoch()) out += cat(*schedule.steps_per_epoch(), " steps an epoch, ");
+  out += cat(schedule.total_steps(), " in all");
+  if (done > 0) out += cat(", ", schedule.total_steps() - done, " to do");
+  if (recipe.checkpoint.enabled) {
+    out +=
+        cat("; checkpoints ", s.ckpt_every_steps ? every(s.ckpt_every_steps) : "at ends of epochs",
+            s.ckpt_every_steps && s.save_checkpoint_every_epoch ? ", at ends of epochs" : "",
+            " and after the last step, ");
+    const auto keep = recipe.checkpoint.max_recent_checkpoints;
+    out += keep ? cat("the newest ", *keep, " kept") : "all kept";
+  }
+  if (!recipe.validation_datasets.empty())
+    out += cat("; validation ", every(s.val_every_steps), s.val_every_steps ? " and " : "",
+               "before checkpoints");
+  return out;
+}
+
+std::string rates_line(const Recipe& recipe, const LrSchedule& rates, std::int64_t first,
+                       std::int64_t total_steps) {
+  std::string out = fmt::format("learning rate: {} for step {}", rates.learning_rate(first), first);
+  if (!recipe.lr_scheduler) return out + ", constant";
+  const std::int64_t top = rates.warmup_steps();
+  if (first < top && top < total_steps)
+    out += fmt::format(", {} for step {}", rates.learning_rate(top), top);
+  if (total_steps - 1 > std::max(first, top))
+    out += fmt::format(", {} for step {}, {}", rates.learning_rate(total_steps - 1),
+                       total_steps - 1, style_name(recipe.lr_scheduler->decay_style));
+  return out;
 }
 
 std::string attention_line(const nn::AttentionSettings& attention) {

@@ -27,17 +27,17 @@ void RunLog::write(const StepResult& r, Progress& progress) {
   if (r.loss) m.grad_norm = r.grad_norm;
   m.lr = r.lr;
   m.mem = memory_gib();
-  m.tps = static_cast<double>(r.tokens_to_last_label) / r.seconds;
+  m.tps = static_cast<double>(r.tokens_to_last_label) / r.seconds_in_all;
   m.tps_per_gpu = m.tps;
-  m.tps_per_gpu_true = m.tps;
+  m.tps_per_gpu_true = static_cast<double>(r.tokens_to_last_label) / r.seconds;
   if (peak_tflops_) {
-    m.mfu = r.automodel_flops / r.seconds / (*peak_tflops_ * 1e12);
+    m.mfu = r.automodel_flops / r.seconds_in_all / (*peak_tflops_ * 1e12);
     m.mfu_true = r.flops / r.seconds / (*peak_tflops_ * 1e12);
   }
-  m.num_tokens_per_step = r.tokens;
+  m.num_tokens_per_step = r.tokens_to_last_label;
   m.num_label_tokens = r.label_tokens;
   metrics_.write(m);
-  log_info(console_line(m, on_gpu_));
+  log_info(console_line(m));
   progress.update(r.step + 1, fmt::format("loss {:.4f}  lr {:.2e}  {:.0f} tok/s",
                                           r.loss.value_or(0), r.lr, m.tps));
 }

@@ -20,11 +20,8 @@ class RunLog {
  public:
   // memory_bytes: what the run holds on its device.
   RunLog(MetricsLog& metrics, std::optional<double> peak_tflops,
-         std::function<std::size_t()> memory_bytes, bool on_gpu)
-      : metrics_(metrics),
-        peak_tflops_(peak_tflops),
-        memory_bytes_(std::move(memory_bytes)),
-        on_gpu_(on_gpu) {}
+         std::function<std::size_t()> memory_bytes)
+      : metrics_(metrics), peak_tflops_(peak_tflops), memory_bytes_(std::move(memory_bytes)) {}
 
   void write(const StepResult& step, Progress& progress);
   void write(const ValidationResult& validation);
@@ -35,7 +32,6 @@ class RunLog {
   MetricsLog& metrics_;
   std::optional<double> peak_tflops_;
   std::function<std::size_t()> memory_bytes_;
-  bool on_gpu_;
 };
 
 }  // namespace glmtune::train

@@ -61,6 +61,9 @@ class Run {
     }
     if (total == 0) return load_and_save();
     set_rates(data_, recipe_);
+    log_info(experiment_line(recipe_, options_.device));
+    log_info(schedule_line(recipe_, *data_.scheduler, done));
+    log_info(rates_line(recipe_, *data_.lr_schedule, done, total));
     if (!recipe_.checkpoint.enabled)
       log_warning("checkpoint.enabled is false: no checkpoint will be saved");
     reserve_memory(*engine_, *optimizer_, recipe_, data_, options_.device);
@@ -134,9 +137,7 @@ class Run {
 
   ExitCode train(MetricsLog& metrics) {
     TrainingPosition& at = checkpoints_.position();
-    RunLog log(
-        metrics, peak_tflops(recipe_, options_.device), [this] { return memory_bytes(); },
-        options_.device == Device::kCuda);
+    RunLog log(metrics, peak_tflops(recipe_, options_.device), [this] { return memory_bytes(); });
     Progress progress("Training", at.next_step, data_.scheduler->total_steps(), options_.terminal);
     const LoopParts parts{
         .engine = *engine_,
@@ -157,8 +158,11 @@ class Run {
         .on_message = [](const std::string& text) { log_warning(text); },
         .count_flops =
             [&](const data::Pack& p) {
-              return std::pair(model_flops(model_.config, p.bounds, p.label_tokens()),
-                               automodel_flops(model_.config, p.tokens()));
+              return std::pair(
+                  model_flops(model_.config, p.bounds, p.label_tokens()),
+                  automodel_flops(
+                      model_.config,
+                      automodel_tokens(p, recipe_.dataset.packing.packed_sequence_size)));
             },
         .may_stop = [&](std::int64_t epoch,
                         std::int64_t step) { return checkpoints_.can_save(epoch, step); },

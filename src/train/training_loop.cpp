@@ -76,6 +76,7 @@ class Loop {
       const bool validates = p_.scheduler.validates(step);
       bool saves = stop || p_.scheduler.saves_checkpoint(step);
       if ((validates || saves || ends) && settle() == Settled::kStop) return ExitCode::kNonFinite;
+      const double passed = now_seconds();
       // A stop is in haste: the checkpoint comes first, also where the signal comes in between.
       std::vector<ValidationResult> validation;
       const bool is_left = validates && !validate(validation, Haste::kStopsForASignal);
@@ -87,7 +88,9 @@ class Loop {
         validate(validation, Haste::kNone);
         if (p_.add_validation) p_.add_validation(last_, validation);
       }
-      if (validates || saves) start_clock();  // neither is part of a step's time
+      if (!validates && !saves) continue;
+      start_clock();  // neither is part of a step's own time
+      between_ += now_seconds() - passed;
     }
     return ExitCode::kOk;
   }
@@ -175,6 +178,8 @@ class Loop {
     }
     const double end = now_seconds();
     r.seconds = r.label_tokens > 0 ? numbers_.seconds() : end - last_end_;
+    r.seconds_in_all = r.seconds + between_;
+    between_ = 0;
     last_end_ = end;
     return r;
   }
@@ -251,6 +256,7 @@ class Loop {
   std::optional<Pending> pending_;
   StepResult last_;  // the last step written down
   double last_end_ = 0;
+  double between_ = 0;  // seconds of validation and checkpoints since the last step
   std::int64_t without_labels_ = 0, skipped_ = 0;
   BatchLoader loader_;  // last: its thread ends first
 };

@@ -32,6 +32,7 @@ struct StepResult {
   // From the last step's numbers (or what was done since, validation and checkpoints) to its own,
   // by the device's clock.
   double seconds = 0;
+  double seconds_in_all = 0;              // with validation and checkpoints since the last step
   double flops = 0, automodel_flops = 0;  // flops.h
   bool applied = true;  // false: skipped (no labels, or not finite under policy skip)
 };

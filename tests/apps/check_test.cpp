@@ -315,13 +315,13 @@ TEST_F(Check, AScheduleThatDoesNotFitIntoTheRunIsAnError) {
   const fs::path out = folder_ / "out";
   fs::create_directories(out / "epoch_0_step_8");
   std::ofstream(out / "epoch_0_step_8/manifest.json") << "{}";
-  const Outcome goes_on = glmtune({"check", recipe(), kModel + (folder_ / "tiny").string(),
-                                   "--step_scheduler.global_batch_size=1",
-                                   "--step_scheduler.num_epochs=2", warmup,
-                                   "--checkpoint.checkpoint_dir=" + out.string()});
+  const Outcome goes_on =
+      glmtune({"check", recipe(), kModel + (folder_ / "tiny").string(),
+               "--step_scheduler.global_batch_size=1", "--step_scheduler.num_epochs=2", warmup,
+               "--checkpoint.checkpoint_dir=" + out.string()});
   EXPECT_EQ(goes_on.status, 0) << goes_on.err;
-  EXPECT_TRUE(contains(goes_on.out, cat("lr_scheduler against the steps of a run that goes on in ",
-                                        out.string())))
+  EXPECT_TRUE(contains(
+      goes_on.out, cat("lr_scheduler against the steps of a run that goes on in ", out.string())))
       << goes_on.out;
 }
 

@@ -72,12 +72,21 @@ TEST_F(CheckpointFolderTest, IsNamedByPathByNameOrByPointer) {
   EXPECT_EQ(resolved(temp_ / "out/epoch_0_step_19"), "epoch_0_step_19");
 }
 
-TEST_F(CheckpointFolderTest, APointerToNothingIsAWarningAndAFreshStart) {
-  for (const char* pointer : {"LATEST", "LOWEST_VAL"}) {
-    std::string note;
-    EXPECT_EQ(resolved(pointer, &note), "none");
-    EXPECT_TRUE(has(note, cat("restore_from: ", pointer, ": no complete checkpoint"))) << note;
-  }
+// recipes.md 2.5: missing is an error; LATEST with nothing a warning and a fresh start.
+TEST_F(CheckpointFolderTest, LatestWithNothingIsAWarningAndAFreshStart) {
+  std::string note;
+  EXPECT_EQ(resolved("LATEST", &note), "none");
+  EXPECT_TRUE(has(note, "restore_from: LATEST: no complete checkpoint")) << note;
+}
+
+TEST_F(CheckpointFolderTest, LowestValWithoutATargetIsAnErrorThatNamesWhatIsThere) {
+  EXPECT_TRUE(has(error("LOWEST_VAL"), "has no such link; there is no complete checkpoint"));
+  save(0, 9);
+  save(1, 19);
+  EXPECT_TRUE(
+      has(error("LOWEST_VAL"), "has no such link; complete are: epoch_0_step_9, epoch_1_step_19"));
+  fs::create_directory_symlink("epoch_3_step_7", temp_ / "out/LOWEST_VAL");
+  EXPECT_TRUE(has(error("LOWEST_VAL"), "LOWEST_VAL names epoch_3_step_7, which is not there"));
 }
 
 TEST_F(CheckpointFolderTest, AMissingOrIncompleteOneIsAnErrorWhereItIsNamed) {

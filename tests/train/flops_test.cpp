@@ -74,6 +74,13 @@ TEST(Flops, AutomodelFormulaOfASmallModelWithoutAnIndexer) {
   EXPECT_EQ(automodel_flops(c, 1024), 12962211299328.);
 }
 
+// recipes.md 3.7: the row as it is given.
+TEST(Flops, APackCountsAsAWholeRowInAutoModelsFormula) {
+  const data::Pack pack{.ids = {1, 2, 3}, .labels = {2, 3, data::kNoLabel}, .bounds = {0, 3}};
+  EXPECT_EQ(automodel_tokens(pack, 4096), 4096);
+  EXPECT_EQ(automodel_tokens(pack, 0), 3);
+}
+
 TEST(Flops, TrueCountOfOneLongDocumentMatchesTheClosedForm) {
   // Model specification, section 6.2: 266.9 GFLOP a token at 4096 with every indexer full.
   const std::int32_t cu[] = {0, 4096};

@@ -95,6 +95,31 @@ TEST_F(GoOn, ADamagedCheckpointTakesNoWholeOnesPlace) {
             (std::vector<std::string>{"epoch_1_step_2", "epoch_1_step_3", "epoch_2_step_5"}));
 }
 
+// recipes.md 2.5: incomplete targets are rejected or skipped, and said.
+TEST_F(GoOn, AnIncompleteCheckpointThatIsNamedIsRefusedAndStaysThere) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
+  std::ofstream(path("out/epoch_1_step_3/.incomplete")).close();
+  const std::string plain = mock_recipe("out", 6, 2);
+  EXPECT_TRUE(has(error_of(restored(plain, "epoch_1_step_3")),
+                  "epoch_1_step_3 is incomplete (its save was interrupted)"));
+  EXPECT_TRUE(fs::exists(path("out/epoch_1_step_3/state.json")));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(error_of(plain), "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(has(said,
+                  "LATEST names epoch_1_step_3, which is incomplete (its save was "
+                  "interrupted) and is left out"))
+      << said;
+}
+
+TEST_F(GoOn, ARateThatChangesOnResumeIsWarnedOf) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(train(with(mock_recipe("out", 6, 2), "lr: 1e-3", "lr: 2e-3")), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(has(said, "the learning rate is this recipe's from step 4 on")) << said;
+}
+
 TEST_F(GoOn, ALinkInASavesWayIsNamedBeforeTraining) {
   fs::create_directories(path("elsewhere"));
   std::ofstream(path("elsewhere/file")) << "kept";
@@ -181,7 +206,7 @@ TEST_F(GoOn, LargerBatchesDoNotEndARunBeforeItsEpochs) {
   ASSERT_EQ(train(two_epochs("out", 2, 4)), 0);
   ASSERT_EQ(train(two_epochs("out", 7, 1000)), 0);
   EXPECT_EQ(numbers("out", "epoch"), (List{0, 0, 0, 0, 1}));
-  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 7 * 24);
+  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 7 * 23);
   EXPECT_EQ(step_folders("out").back(), "epoch_1_step_4");
   ASSERT_EQ(train(two_epochs("out", 7, 1000)), 0);  // nothing is left to do
   EXPECT_EQ(log("out").size(), 5U);
@@ -233,7 +258,7 @@ TEST_F(GoOn, DropLastLeavesOutWhatALargerBatchCannotTake) {
       train(with(two_epochs("out", 4, 1000), "shuffle: true", "shuffle: true, drop_last: true")),
       0);
   EXPECT_EQ(numbers("out", "epoch"), (List{0, 0, 1}));
-  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 4 * 24);
+  EXPECT_EQ(log("out").back().find("num_tokens_per_step")->as_int(), 4 * 23);
 }
 
 TEST_F(GoOn, ARunWhoseStepsAreDoneNamesWhatWritesTheHuggingFaceFolderThatItLacks) {

@@ -210,6 +210,21 @@ TEST(RecipeStatus, ABatchSizeOfTheDataloaderThatIsAnotherIsWarnedOf) {
     EXPECT_TRUE(small({cat("--dataloader.batch_size=", same)}).checked.warnings.empty()) << same;
 }
 
+TEST(RecipeStatus, WhatHasNoEffectOnValidationIsWarnedOf) {
+  const auto warning = [](const std::vector<std::string>& overrides) {
+    const std::vector<std::string> warnings = small(overrides).checked.warnings;
+    return warnings.size() == 1 ? warnings[0] : cat(warnings.size(), " warnings");
+  };
+  const std::string set =
+      "--validation_dataset={_target_: nemo_automodel.components.datasets.llm."
+      "mock_iterable_dataset.MockIterableDataset}";
+  EXPECT_TRUE(contains(warning({"--validation_dataloader.drop_last=true", set}),
+                       "validation_dataloader.drop_last has no effect"));
+  EXPECT_TRUE(contains(warning({"--step_scheduler.val_every_steps=5"}),
+                       "val_every_steps 5 has no effect: there is no validation_dataset"));
+  EXPECT_EQ(warning({"--step_scheduler.val_every_steps=5", set}), "0 warnings");
+}
+
 // user_reports 20; recipes.md 1.6: AutoModel's labels for models that shift inside.
 TEST(RecipeStatus, UnshiftedLabelsAreShiftedOnceAllTheSameAndThatIsSaid) {
   const RecipeFile file = small({"--dataset.unshifted=true"});

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <thread>
 
 #include "base/cat.h"
 #include "models/glm_moe_dsa.h"
@@ -92,6 +94,7 @@ struct Training {
     TrainingPosition position;
     const auto note = [&](const std::string& what, std::int64_t step) {
       outcome.events.push_back(cat(what, " ", step));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
       if (outcome.events.back() == signal_at) stop = 15;
     };
     outcome.code = run_loop(
@@ -136,6 +139,7 @@ struct Training {
   std::vector<ValidationSet> validation;
   std::string signal_at;  // "step 3", or an event: when a signal comes
   std::atomic<int> stop{0};
+  int pause_ms = 0;  // that validation and saves take at least
   HandMadePacks source;
   data::PackSampler sampler;
   Engine engine;
@@ -284,6 +288,26 @@ TEST(TrainingLoop, ASignalPutsTheCheckpointBeforeTheValidationThatIsDue) {
     EXPECT_EQ(events("step 2", ExitCode::kOk), then({"save with 0 2", "a 2", "b 2", "add 2 2"}));
     EXPECT_EQ(events("a 2", ExitCode::kOk), then({"a 2", "save with 1 2", "b 2", "add 2 2"}));
     EXPECT_EQ(events("b 2", ExitCode::kOk), then({"a 2", "b 2", "save with 2 2"}));
+  }
+}
+
+// recipes.md 2.4: AutoModel's time of a step has what was done since the one before.
+TEST(TrainingLoop, ValidationCountsToTheNextStepsTimeInAllAndNotToItsOwn) {
+  for (const bool late : {false, true}) {
+    const std::vector<data::Pack> packs{pack(5, 1), pack(6, 2), pack(7, 3), pack(4, 4)};
+    Training training(packs, 1, 1);
+    training.recipe.step_scheduler.val_every_steps = 2;  // after step 1
+    training.validation.push_back({.name = "a", .source = std::make_unique<HandMadePacks>(packs)});
+    training.pause_ms = 40;
+    training.loop(late);
+    ASSERT_EQ(training.outcome.steps.size(), 4U);
+    for (const StepResult& r : training.outcome.steps) {
+      const double between = r.seconds_in_all - r.seconds;
+      if (r.step == 2)
+        EXPECT_GE(between, 0.04);
+      else
+        EXPECT_EQ(between, 0) << r.step;
+    }
   }
 }
 
