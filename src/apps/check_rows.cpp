@@ -64,13 +64,16 @@ std::string too_large(const std::vector<std::string>& paths, const data::RowSele
 ReadRows read_format(const train::DatasetEntry& entry, const data::ChatSettings& chat) {
   ReadRows out;
   out.key = entry.key;
-  const data::Rows rows =
-      train::named(entry.sources_place, [&] { return data::Rows(chat.paths, chat.rows); });
+  const data::Rows rows = train::named(entry.sources_place, [&] {
+    return data::Rows(chat.paths, chat.rows, {.columns = data::chat_columns()});
+  });
   out.summary.rows = rows.size();
   std::map<std::int64_t, std::string> problems;  // in the order of the files
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     try {
-      data::read_chat_row(rows.row(i), rows.where(i));
+      data::read_chat_row(
+          rows.row(i), rows.where(i),
+          {.columnar = rows.is_columnar(i), .unread_columns = rows.unread_columns(i)});
     } catch (const MachineError&) {
       throw;
     } catch (const Error& e) {

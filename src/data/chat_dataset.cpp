@@ -56,14 +56,14 @@ bool role_is(const Value& message, const char* role) {
 }  // namespace
 
 ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read,
-                         std::string kind)
+                         std::vector<std::string> columns, std::string kind)
     : settings_(settings),
       read_(std::move(read)),
       kind_(std::move(kind)),
       tokenizer_(tools.tokenizer),
       tokenizer_folder_(tools.tokenizer_folder),
       template_(choose_template(settings, tools)),
-      rows_(settings.paths, settings.rows) {
+      rows_(settings.paths, settings.rows, {.columns = std::move(columns)}) {
   check(tokenizer_ != nullptr, "dataset: chat data need a tokenizer");
   if (settings_.seq_length && *settings_.seq_length < 1) {
     fail(cat("dataset.seq_length: must be at least 1, found ", *settings_.seq_length));
@@ -114,6 +114,7 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   rows_.check_integers(row);
   ChatRowOptions row_options = row_options_;
   row_options.columnar = rows_.is_columnar(row);
+  row_options.unread_columns = rows_.unread_columns(row);
   const ChatRow chat = read_(rows_.row(row), where, row_options);
   Sample sample;
   sample.notes = chat.notes;

@@ -22,8 +22,9 @@ using ReadChat =
 
 class ChatSamples : public SampleMaker {
  public:
+  // columns: those that `read` looks at; kind names what it does, for fingerprints.
   ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = read_chat_row,
-              std::string kind = "chat");
+              std::vector<std::string> columns = chat_columns(), std::string kind = "chat");
 
   std::int64_t size() const override { return rows_.size(); }
   Sample sample(std::int64_t row, text::EncodeCache& cache) const override;
@@ -43,7 +44,7 @@ class ChatSamples : public SampleMaker {
 
   ChatSettings settings_;
   ReadChat read_;
-  std::string kind_;  // names what `read` does, for fingerprints
+  std::string kind_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::string tokenizer_folder_;
   std::shared_ptr<const text::ChatTemplate> template_;

@@ -33,7 +33,7 @@ class Reader {
       error("a row has either messages or conversations, found both");
     }
     if (messages == nullptr && conversations == nullptr) {
-      error(cat("neither messages nor conversations; the row's keys: ", keys_of(row)));
+      error(cat("neither messages nor conversations; the row's keys: ", all_keys(row)));
     }
     const std::string name = messages != nullptr ? "messages" : "conversations";
     const Value& list = messages != nullptr ? *messages : *conversations;
@@ -51,6 +51,8 @@ class Reader {
         out.columns.push_back(key);
       }
     }
+    out.columns.insert(out.columns.end(), options_.unread_columns.begin(),
+                       options_.unread_columns.end());
     check_tool_results(out.messages, name);
     out.notes = std::move(notes_);
     return out;
@@ -59,6 +61,10 @@ class Reader {
  private:
   [[noreturn]] void error(const std::string& what) const { fail(cat(where_, ": ", what)); }
 
+  std::string all_keys(Value row) const {
+    for (const std::string& name : options_.unread_columns) row.set(name, Value());
+    return keys_of(row);
+  }
   static std::string keys_of(const Value& object) {
     std::string keys;
     for (const auto& [key, value] : object.as_object()) keys += (keys.empty() ? "" : ", ") + key;
@@ -382,6 +388,10 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<std::string> chat_columns() {
+  return {"messages", "conversations", "tools", "system"};
+}
 
 ChatRow read_chat_row(const io::Value& row, const std::string& where,
                       const ChatRowOptions& options) {

@@ -3,6 +3,7 @@
 // {role, content, reasoning_content, tool_calls, tool_call_id, ...}, or ShareGPT's `conversations`
 // of {from, value}; `tools` as a list or as JSON text. What is ambiguous is refused with the path
 // of the field, never guessed.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,11 @@ struct ChatRowOptions {
   // The row is of a columnar file, where every row's arguments have the keys of all rows: those
   // that are null are nobody's.
   bool columnar = false;
+  std::span<const std::string> unread_columns = {};  // what the file has beside the row
 };
+
+// What read_chat_row looks at.
+std::vector<std::string> chat_columns();
 
 // Throws Error: "`where`: messages[1].role: ...".
 ChatRow read_chat_row(const io::Value& row, const std::string& where,

@@ -104,11 +104,12 @@ class Opener {
     settings.bad_rows = from.bad_rows;
     limit(settings.seq_length, settings.too_long);
     const std::string kind = "chat of " + reader.kind;
-    const auto read = [read = std::move(reader.read)](
-                          const io::Value& row, const std::string& where, const ChatRowOptions&) {
-      return as_conversation(read(row, where));
+    const auto read = [read = std::move(reader.read)](const io::Value& row,
+                                                      const std::string& where,
+                                                      const ChatRowOptions& options) {
+      return as_conversation(read({row, where, options.unread_columns}));
     };
-    return packed(std::make_unique<ChatSamples>(settings, tools_, read, kind));
+    return packed(std::make_unique<ChatSamples>(settings, tools_, read, reader.columns, kind));
   }
 
   void not_packed(const char* kind) const {

@@ -88,9 +88,12 @@ std::uint64_t most_unpacked_bytes() {
   return io::host_memory().available / 4 * 3;
 }
 
-FileBytes::FileBytes(const std::string& path, std::uint64_t most) {
+FileBytes::FileBytes(const std::string& path, std::uint64_t most,
+                     const std::vector<std::string>& columns) {
   if (path.ends_with(".parquet")) {
-    unpacked_ = io::parquet_to_json_lines(path, most);
+    const io::ParquetFile file = io::ParquetFile::open(path, columns);
+    unpacked_ = io::parquet_to_json_lines(file, most);
+    unread_columns_ = file.unread_columns();
     return;
   }
   file_.emplace(path);

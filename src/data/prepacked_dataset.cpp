@@ -72,7 +72,8 @@ Pack read_pack(const io::Value& row, const std::string& where) {
 PrepackedDataset::PrepackedDataset(const std::vector<std::string>& paths,
                                    const RowSelection& selection, const PackingSettings& packing,
                                    std::int64_t vocab_size)
-    : rows_(paths, selection), vocab_size_(vocab_size > 0 ? vocab_size : kLargest) {
+    : rows_(paths, selection, {.columns = {"input_ids", "labels", "seq_lens", "seq_lens_padded"}}),
+      vocab_size_(vocab_size > 0 ? vocab_size : kLargest) {
   ContentHash hash;
   std::int64_t packs = rows_.size();
   if (packing.max_packs) packs = std::min(packs, *packing.max_packs);

@@ -61,7 +61,7 @@ io::Value parse_line(std::string_view line, const std::string& where) {
 }
 
 // What of a chat row a template may render as it is.
-std::vector<std::string_view> chat_columns() {
+std::vector<std::string_view> rendered_columns() {
   return {"messages", "conversations", "tools"};
 }
 
@@ -73,10 +73,11 @@ void refuse_oversized_integer(const std::string& integer, const std::string& whe
              " is beyond ±2^63 and could only be read rounded; write it as text"));
 }
 
-Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection) {
+Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection, RowReading reading)
+    : reading_(std::move(reading)) {
   for (std::string& path : data_files(paths, name_of_split(selection.split))) {
     File file;
-    file.bytes = std::make_unique<FileBytes>(path);
+    file.bytes = std::make_unique<FileBytes>(path, most_unpacked_bytes(), reading_.columns);
     file.path = std::move(path);
     const auto index = static_cast<std::int32_t>(files_.size());
     const std::uint64_t start = begin_of_text(*file.bytes);
@@ -110,9 +111,9 @@ void Rows::index_lines(std::int32_t file, std::uint64_t start) {
   Span line{.file = file, .number = 1, .offset = static_cast<std::int64_t>(start), .bytes = 0};
   bool blank = true;
   const auto end_line = [&] {
-    if (line.bytes > kMaxLineBytes)
+    if (line.bytes > reading_.max_line_bytes)
       fail(cat(files_[static_cast<std::size_t>(file)].path, ":", line.number, ": a line of ",
-               line.bytes, " bytes; at most ", kMaxLineBytes, " are read"));
+               line.bytes, " bytes; at most ", reading_.max_line_bytes, " are read"));
     if (!blank) all_.push_back(line);
   };
   for_each_block(*files_[static_cast<std::size_t>(file)].bytes, start, [&](std::string_view text) {
@@ -144,7 +145,7 @@ void Rows::index_array(std::int32_t file, std::uint64_t start) {
   std::string buffer;
   const std::string_view text = f.bytes->read(start, f.bytes->size() - start, buffer);
   f.elements = io::parse_json(text, f.path);
-  f.oversized = io::first_oversized_integer(text, chat_columns());
+  f.oversized = io::first_oversized_integer(text, rendered_columns());
   f.bytes.reset();
   for (std::size_t i = 0; i < f.elements.size(); ++i) {
     all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
@@ -156,12 +157,17 @@ void Rows::check_integers(std::int64_t i) const {
   const File& f = files_[static_cast<std::size_t>(s.file)];
   std::string buffer;
   const std::string found =
-      f.array ? f.oversized : io::first_oversized_integer(bytes_of(s, buffer), chat_columns());
+      f.array ? f.oversized : io::first_oversized_integer(bytes_of(s, buffer), rendered_columns());
   refuse_oversized_integer(found, f.array ? f.path : where(i));
 }
 
 bool Rows::is_columnar(std::int64_t i) const {
   return files_[static_cast<std::size_t>(span(i).file)].path.ends_with(".parquet");
+}
+
+std::span<const std::string> Rows::unread_columns(std::int64_t i) const {
+  const File& f = files_[static_cast<std::size_t>(span(i).file)];
+  return f.array ? std::span<const std::string>() : f.bytes->unread_columns();
 }
 
 std::string Rows::where(std::int64_t i) const {
@@ -188,6 +194,10 @@ std::string_view Rows::bytes_of(const Span& s, std::string& buffer) const {
 }
 
 void Rows::add_to(ContentHash& hash) const {
+  for (const File& file : files_) {
+    if (file.array) continue;
+    for (const std::string& name : file.bytes->unread_columns()) hash.add(name);
+  }
   std::string buffer;
   for (std::int64_t i = 0; i < size(); ++i) {
     const Span& s = span(i);

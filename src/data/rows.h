@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,6 @@
 
 namespace glmtune::data {
 
-inline constexpr std::int64_t kMaxLineBytes = std::int64_t{1} << 30;
-
 // Three quarters of the memory that is left to this process: what one more file may take of it.
 std::uint64_t most_unpacked_bytes();
 
@@ -31,16 +30,20 @@ void refuse_oversized_integer(const std::string& integer, const std::string& whe
 // beyond `most` bytes).
 class FileBytes {
  public:
-  explicit FileBytes(const std::string& path, std::uint64_t most = most_unpacked_bytes());
+  // columns: those that are read of a Parquet file; none: all.
+  explicit FileBytes(const std::string& path, std::uint64_t most = most_unpacked_bytes(),
+                     const std::vector<std::string>& columns = {});
 
   std::uint64_t size() const { return file_ ? file_->size() : unpacked_.size(); }
   // Bytes [offset, offset + bytes), in `buffer` or in memory as long as this object and `buffer`
   // are. MachineError where the file has become shorter. Safe from several threads.
   std::string_view read(std::uint64_t offset, std::size_t bytes, std::string& buffer) const;
+  const std::vector<std::string>& unread_columns() const { return unread_columns_; }
 
  private:
   std::optional<io::ReadFile> file_;  // none when unpacked
   std::string unpacked_;
+  std::vector<std::string> unread_columns_;
 };
 
 // [begin, end) of `rows` rows for a split with an optional slice: "train", "train[:100]",
@@ -62,9 +65,17 @@ std::string name_of_split(const std::string& split);  // the part before '['
 std::vector<std::string> data_files(const std::vector<std::string>& paths,
                                     const std::string& split_name);
 
+struct RowReading {
+  // What the reader of the rows looks at: of Parquet files nothing else is read, so that it may be
+  // of any type. None: everything.
+  std::vector<std::string> columns = {};
+  std::int64_t max_line_bytes = std::int64_t{1} << 30;
+};
+
 class Rows {
  public:
-  Rows(const std::vector<std::string>& paths, const RowSelection& selection);
+  Rows(const std::vector<std::string>& paths, const RowSelection& selection,
+       RowReading reading = {});
 
   std::int64_t size() const { return static_cast<std::int64_t>(selected_.size()); }
   // Rows of all files, before the slice.
@@ -73,6 +84,8 @@ class Rows {
   io::Value row(std::int64_t i) const;
   std::string where(std::int64_t i) const;  // "file:line"
   bool is_columnar(std::int64_t i) const;   // of a Parquet file
+  // What row i's file has beside what row() shows.
+  std::span<const std::string> unread_columns(std::int64_t i) const;
   // Error where a chat of row i, or its tools, hold an integer that Value does not; of an array's
   // row where any of the file does.
   void check_integers(std::int64_t i) const;
@@ -102,6 +115,7 @@ class Rows {
     return all_[static_cast<std::size_t>(selected_[static_cast<std::size_t>(i)])];
   }
 
+  RowReading reading_;
   std::vector<File> files_;
   std::vector<Span> all_;
   std::vector<std::int64_t> selected_;  // indices into all_

@@ -12,30 +12,31 @@ namespace {
 
 using io::Value;
 
-const Value& column(const Value& row, const std::string& name, const std::string& where) {
-  if (const Value* v = row.find(name)) return *v;
+const Value& column(const TextRow& row, const std::string& name) {
+  if (const Value* v = row.value.find(name)) return *v;
   std::string keys;
-  for (const auto& [key, value] : row.as_object()) keys += (keys.empty() ? "" : ", ") + key;
-  fail(cat(where, ": column \"", name, "\" is missing; the row's columns: ", keys));
+  for (const auto& [key, value] : row.value.as_object()) keys += (keys.empty() ? "" : ", ") + key;
+  for (const std::string& key : row.unread_columns) keys += (keys.empty() ? "" : ", ") + key;
+  fail(cat(row.where, ": column \"", name, "\" is missing; the row's columns: ", keys));
 }
 
 // Text, or a number or bool as JSON spells it; null is empty.
-std::string text_of(const Value& row, const std::string& name, const std::string& where) {
-  const Value& v = column(row, name, where);
+std::string text_of(const TextRow& row, const std::string& name) {
+  const Value& v = column(row, name);
   if (v.is_string()) return v.as_string();
   if (v.is_null()) return "";
   if (v.is_number() || v.is_bool()) return io::to_json(v);
-  fail(cat(where, ": column \"", name, "\": expected text, found ", v.kind_name()));
+  fail(cat(row.where, ": column \"", name, "\": expected text, found ", v.kind_name()));
 }
 
-PromptAndAnswer read_hellaswag(const Value& row, const std::string& where) {
+PromptAndAnswer read_hellaswag(const TextRow& row) {
   PromptAndAnswer out;
-  out.prompt = out.question = text_of(row, "ctx", where);
-  const Value& endings = column(row, "endings", where);
+  out.prompt = out.question = text_of(row, "ctx");
+  const Value& endings = column(row, "endings");
   if (!endings.is_array()) {
-    fail(cat(where, ": column \"endings\": expected a list, found ", endings.kind_name()));
+    fail(cat(row.where, ": column \"endings\": expected a list, found ", endings.kind_name()));
   }
-  const std::string label = text_of(row, "label", where);
+  const std::string label = text_of(row, "label");
   if (label.empty()) {
     out.dropped = "no label";
     return out;
@@ -43,11 +44,11 @@ PromptAndAnswer read_hellaswag(const Value& row, const std::string& where) {
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), index);
   if (error != std::errc() || end != label.data() + label.size() || index >= endings.size()) {
-    fail(cat(where, ": column \"label\": expected a number below ", endings.size(), ", found \"",
-             label.substr(0, 40), "\""));
+    fail(cat(row.where, ": column \"label\": expected a number below ", endings.size(),
+             ", found \"", label.substr(0, 40), "\""));
   }
   const Value& ending = endings.as_array()[index];
-  if (!ending.is_string()) fail(cat(where, ": endings[", index, "]: expected text"));
+  if (!ending.is_string()) fail(cat(row.where, ": endings[", index, "]: expected text"));
   out.answer = ending.as_string();
   return out;
 }
@@ -58,14 +59,14 @@ std::string trim(const std::string& s) {
   return s.substr(first, s.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-PromptAndAnswer read_squad(const Value& row, const std::string& where) {
+PromptAndAnswer read_squad(const TextRow& row) {
   PromptAndAnswer out;
-  out.prompt = out.question = cat("Context: ", text_of(row, "context", where),
-                                  " Question: ", text_of(row, "question", where), " Answer: ");
-  const Value& answers = column(row, "answers", where);
+  out.prompt = out.question = cat("Context: ", text_of(row, "context"),
+                                  " Question: ", text_of(row, "question"), " Answer: ");
+  const Value& answers = column(row, "answers");
   const Value* texts = answers.is_object() ? answers.find("text") : nullptr;
   if (texts == nullptr || !texts->is_array()) {
-    fail(cat(where, ": column \"answers\": expected {\"text\": [...]}, found ",
+    fail(cat(row.where, ": column \"answers\": expected {\"text\": [...]}, found ",
              answers.kind_name()));
   }
   if (texts->size() == 0) {
@@ -73,7 +74,7 @@ PromptAndAnswer read_squad(const Value& row, const std::string& where) {
     return out;
   }
   const Value& first = texts->as_array().front();
-  if (!first.is_string()) fail(cat(where, ": answers.text[0]: expected text"));
+  if (!first.is_string()) fail(cat(row.where, ": answers.text[0]: expected text"));
   out.answer = trim(first.as_string());
   return out;
 }
@@ -81,15 +82,16 @@ PromptAndAnswer read_squad(const Value& row, const std::string& where) {
 }  // namespace
 
 PromptReader hellaswag_reader() {
-  return {"hellaswag", read_hellaswag};
+  return {"hellaswag", {"ctx", "endings", "label"}, read_hellaswag};
 }
 
 PromptReader squad_reader() {
-  return {"squad", read_squad};
+  return {"squad", {"context", "question", "answers"}, read_squad};
 }
 
 PromptReader column_reader(const ColumnMappedSettings& settings) {
   std::string kind = "columns";
+  std::vector<std::string> columns;
   bool has_answer = false;
   bool has_prompt = false;
   for (const auto& [role, name] : settings.column_mapping) {
@@ -98,16 +100,16 @@ PromptReader column_reader(const ColumnMappedSettings& settings) {
     }
     (role == "answer" ? has_answer : has_prompt) = true;
     kind += cat(" ", role, "=", name);
+    columns.push_back(name);
   }
   check(has_answer && has_prompt,
         "dataset.column_mapping: needs answer, and context or question or both");
-  const auto read = [mapping = settings.column_mapping](const Value& row,
-                                                        const std::string& where) {
+  const auto read = [mapping = settings.column_mapping](const TextRow& row) {
     PromptAndAnswer out;
     for (const auto& [role, name] : mapping) {
       (role == "answer"    ? out.answer
        : role == "context" ? out.context
-                           : out.question) = text_of(row, name, where);
+                           : out.question) = text_of(row, name);
     }
     for (const std::string* part : {&out.context, &out.question}) {
       if (!part->empty()) out.prompt += *part + " ";
@@ -115,7 +117,7 @@ PromptReader column_reader(const ColumnMappedSettings& settings) {
     if (out.answer.empty()) out.dropped = "no answer";
     return out;
   };
-  return {kind, read};
+  return {kind, columns, read};
 }
 
 ChatRow as_conversation(const PromptAndAnswer& row) {
@@ -138,14 +140,13 @@ PromptSamples::PromptSamples(const Settings& settings, PromptReader reader, cons
       reader_(std::move(reader)),
       tokenizer_(tools.tokenizer),
       tokenizer_folder_(tools.tokenizer_folder),
-      rows_(settings.paths, settings.rows) {
+      rows_(settings.paths, settings.rows, {.columns = reader_.columns}) {
   check(tokenizer_ != nullptr, "dataset: text data need a tokenizer");
   if (settings_.end_with_eos) eos_ = tokenizer_->eos_token_id().value_or(kNoLabel);
 }
 
-Sample PromptSamples::make(std::int64_t row, const std::string& where,
-                           text::EncodeCache& cache) const {
-  const PromptAndAnswer pair = reader_.read(rows_.row(row), where);
+Sample PromptSamples::make(const TextRow& row, text::EncodeCache& cache) const {
+  const PromptAndAnswer pair = reader_.read(row);
   Sample sample;
   sample.dropped = pair.dropped;
   if (!sample.dropped.empty()) return sample;
@@ -168,7 +169,7 @@ Sample PromptSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
   Sample sample;
   try {
-    sample = make(row, where, cache);
+    sample = make({rows_.row(row), where, rows_.unread_columns(row)}, cache);
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {

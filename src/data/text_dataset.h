@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,17 @@ struct PromptAndAnswer {
   std::string dropped;  // not empty: the row holds nothing to learn, for this reason
 };
 
+struct TextRow {
+  const io::Value& value;
+  const std::string& where;
+  std::span<const std::string> unread_columns = {};  // what the file has beside the row
+};
+
 struct PromptReader {
-  std::string kind;  // names what `read` does, for fingerprints
+  std::string kind;                  // names what `read` does, for fingerprints
+  std::vector<std::string> columns;  // what it looks at
   // Throws Error naming the column.
-  std::function<PromptAndAnswer(const io::Value& row, const std::string& where)> read;
+  std::function<PromptAndAnswer(const TextRow& row)> read;
 };
 
 // prompt = ctx, answer = endings[label]; rows without a label (test splits) are dropped.
@@ -65,7 +73,7 @@ class PromptSamples : public SampleMaker {
   double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
 
  private:
-  Sample make(std::int64_t row, const std::string& where, text::EncodeCache& cache) const;
+  Sample make(const TextRow& row, text::EncodeCache& cache) const;
 
   Settings settings_;
   PromptReader reader_;

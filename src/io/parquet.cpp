@@ -1,5 +1,6 @@
 #include "io/parquet.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -17,8 +18,9 @@ struct Node {
   std::string path;  // "messages.list.element.content"
   unsigned max_definition = 0;
   unsigned max_repetition = 0;
-  std::size_t first_leaf = 0;  // leaves [first_leaf, end_leaf) lie under it
+  std::size_t first_leaf = 0;  // leaves [first_leaf, end_leaf) lie under it, of those read
   std::size_t end_leaf = 0;
+  std::size_t chunk = 0;  // of a leaf: its number in the file
   std::vector<Node> children;
 
   bool is_leaf() const { return element.type.has_value(); }
@@ -40,7 +42,7 @@ void check_leaf(const SchemaElement& e) {
 
 // Builds the tree of schema[at...] and moves `at` past it.
 Node build(const std::vector<SchemaElement>& schema, std::size_t& at, const std::string& above,
-           unsigned definition, unsigned repetition, std::size_t& leaves, int depth) {
+           unsigned definition, unsigned repetition, std::size_t& chunks, int depth) {
   if (at >= schema.size()) fail("the schema ends early");
   if (depth > kMaxDepth) fail("the schema is nested too deeply");
   Node node;
@@ -51,20 +53,28 @@ Node build(const std::vector<SchemaElement>& schema, std::size_t& at, const std:
   if (!root && node.element.repetition == Repetition::kRepeated) ++repetition;
   node.max_definition = definition;
   node.max_repetition = repetition;
-  node.first_leaf = leaves;
   if (node.is_leaf()) {
     if (root) fail("the schema has no columns");
-    check_leaf(node.element);
-    ++leaves;
+    node.chunk = chunks++;
   } else {
     if (node.element.children < 1) fail(cat("group ", node.element.name, " has no members"));
     for (std::int64_t i = 0; i < node.element.children; ++i) {
       node.children.push_back(
-          build(schema, at, node.path, definition, repetition, leaves, depth + 1));
+          build(schema, at, node.path, definition, repetition, chunks, depth + 1));
     }
   }
-  node.end_leaf = leaves;
   return node;
+}
+
+// Of what is left of the tree: the leaves are read.
+void number_leaves(Node& node, std::size_t& leaves) {
+  node.first_leaf = leaves;
+  if (node.is_leaf()) {
+    check_leaf(node.element);
+    ++leaves;
+  }
+  for (Node& child : node.children) number_leaves(child, leaves);
+  node.end_leaf = leaves;
 }
 
 void collect_leaves(const Node& node, std::vector<const Node*>& out) {
@@ -82,7 +92,7 @@ class Assembler {
     collect_leaves(root, leaves_);
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       const Node& node = *leaves_[i];
-      const ColumnChunk& chunk = group.columns[i];
+      const ColumnChunk& chunk = group.columns[node.chunk];
       in_column(i, [&] {
         if (chunk.type != *node.element.type) fail("its type is not the schema's");
         if (node.max_repetition == 0 && chunk.values != group.rows) {
@@ -274,21 +284,30 @@ ParquetFile::ParquetFile(ParquetFile&&) noexcept = default;
 ParquetFile& ParquetFile::operator=(ParquetFile&&) noexcept = default;
 ParquetFile::~ParquetFile() = default;
 
-ParquetFile ParquetFile::open(const std::string& path) {
+ParquetFile ParquetFile::open(const std::string& path, const std::vector<std::string>& columns) {
   ReadFile file(path);
   try {
     parquet::FileMetadata metadata = parquet::read_footer(file);
     std::size_t at = 0;
-    std::size_t leaves = 0;
+    std::size_t chunks = 0;
     auto root =
-        std::make_unique<parquet::Node>(parquet::build(metadata.schema, at, "", 0, 0, leaves, 0));
+        std::make_unique<parquet::Node>(parquet::build(metadata.schema, at, "", 0, 0, chunks, 0));
     if (at != metadata.schema.size()) fail("the schema holds more than one tree");
     for (const parquet::RowGroup& g : metadata.groups) {
-      if (g.columns.size() != leaves) {
-        fail(cat("a row group has ", g.columns.size(), " columns, the schema ", leaves));
+      if (g.columns.size() != chunks) {
+        fail(cat("a row group has ", g.columns.size(), " columns, the schema ", chunks));
       }
     }
     ParquetFile f(std::move(file), std::move(metadata));
+    std::erase_if(root->children, [&](const parquet::Node& child) {
+      const std::string& name = child.element.name;
+      const bool unread =
+          !columns.empty() && std::find(columns.begin(), columns.end(), name) == columns.end();
+      if (unread) f.unread_columns_.push_back(name);
+      return unread;
+    });
+    std::size_t leaves = 0;
+    parquet::number_leaves(*root, leaves);
     f.root_ = std::move(root);
     return f;
   } catch (const MachineError&) {
@@ -342,14 +361,13 @@ std::vector<Value> ParquetFile::read_group(std::size_t group) const {
   return rows;
 }
 
-std::string parquet_to_json_lines(const std::string& path, std::uint64_t most) {
-  const ParquetFile file = ParquetFile::open(path);
+std::string parquet_to_json_lines(const ParquetFile& file, std::uint64_t most) {
   parquet::MemoryLeft memory(most);
   std::string out;
   for (std::size_t g = 0; g < file.groups(); ++g) {
     file.for_each_row(g, memory, [&](const Value& row) {
       const std::string line = to_json(row);
-      if (line.size() >= memory.bytes()) fail_too_large(path, most);
+      if (line.size() >= memory.bytes()) fail_too_large(file.path(), most);
       memory.take(line.size() + 1, "a row");
       out += line;
       out.push_back('\n');

@@ -3,7 +3,7 @@
 // arrays, structs objects (a null stays a null member), maps with string keys objects; dates and
 // timestamps are their stored integers. Data pages of both versions; codecs none, snappy, gzip,
 // zstd. Binary columns that are not UTF-8, INT96, fixed-length bytes, decimals and unsigned
-// integers beyond 2^63 - 1 are refused by name.
+// integers beyond 2^63 - 1 are refused by name, where they are to be read.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,7 +23,8 @@ class MemoryLeft;
 
 class ParquetFile {
  public:
-  static ParquetFile open(const std::string& path);
+  // columns: those of the top level that are read, as far as the file has them; none: all.
+  static ParquetFile open(const std::string& path, const std::vector<std::string>& columns = {});
   ParquetFile(ParquetFile&&) noexcept;
   ParquetFile& operator=(ParquetFile&&) noexcept;
   ~ParquetFile();
@@ -32,7 +33,8 @@ class ParquetFile {
   std::int64_t rows() const { return metadata_.rows; }
   std::size_t groups() const { return metadata_.groups.size(); }
   std::int64_t rows_of_group(std::size_t group) const { return metadata_.groups[group].rows; }
-  std::vector<std::string> columns() const;  // names of the top level, in order
+  std::vector<std::string> columns() const;  // names of the top level that are read, in order
+  const std::vector<std::string>& unread_columns() const { return unread_columns_; }
 
   // Hands out the rows of one group, in order, and holds one row and a page of each column at a
   // time. Errors name file, row group and column; also where `memory` does not suffice.
@@ -47,9 +49,10 @@ class ParquetFile {
   ReadFile file_;
   parquet::FileMetadata metadata_;
   std::unique_ptr<parquet::Node> root_;
+  std::vector<std::string> unread_columns_;
 };
 
 // Every row as a line of JSON; more than `most` bytes, or as many to unpack it, are an Error.
-std::string parquet_to_json_lines(const std::string& path, std::uint64_t most);
+std::string parquet_to_json_lines(const ParquetFile& file, std::uint64_t most);
 
 }  // namespace glmtune::io

@@ -34,6 +34,16 @@ TEST_F(RowShapes, ColumnsBesideTheMessagesAreCounted) {  // tulu-3, ultrachat
     EXPECT_TRUE(has(summary_of(row), cat("column \"", column, "\" is not used: 1")));
 }
 
+// Columns of bytes, decimals, INT96 and a codec that is not read stand beside the messages.
+TEST_F(RowShapes, ParquetColumnsThatNobodyReadsMayBeOfAnyType) {
+  settings_.paths = {GLMTUNE_SOURCE "/tests/fixtures/parquet/chat.beside_unreadable.parquet"};
+  const auto source = open();
+  EXPECT_EQ(source->size(), 2);
+  const std::string text = source->summary().text();
+  for (const char* column : {"raw", "price", "at", "packed", "emb"})
+    EXPECT_TRUE(has(text, cat("column \"", column, "\" is not used: 2"))) << text;
+}
+
 TEST_F(RowShapes, NullWeightsOfShareGptTurnsAreNothing) {  // OpenHermes 2.5
   const std::string row = R"({"category": null, "skip_prompt_formatting": null, "source": "x",
       "conversations": [{"from": "human", "value": "hi", "weight": null},

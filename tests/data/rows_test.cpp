@@ -317,5 +317,17 @@ TEST_F(RowsTest, ShuffleComesBeforeTheSlice) {
   EXPECT_EQ(Rows({path}, {.split = "train[10:]", .shuffle_seed = {}, .limit = 5}).size(), 5);
 }
 
+// user_reports.md 71.
+TEST_F(RowsTest, ALineBeyondTheLimitIsNamed) {
+  const std::string path = file("{\"v\": 1}\n\n{\"v\": 22}\n");
+  EXPECT_EQ(Rows({path}, {}, {.max_line_bytes = 9}).size(), 2);
+  try {
+    const Rows rows({path}, {}, {.max_line_bytes = 8});
+    ADD_FAILURE() << rows.size();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.what(), path + ":3: a line of 9 bytes; at most 8 are read");
+  }
+}
+
 }  // namespace
 }  // namespace glmtune::data

@@ -140,6 +140,16 @@ TEST_F(TextData, SpellingsOfControlTokensAreCounted) {
       << text;
 }
 
+TEST_F(TextData, AMissingColumnOfAParquetFileIsNamedWithAllItHas) {
+  ColumnMappedSettings settings;
+  settings.paths = {GLMTUNE_SOURCE "/tests/fixtures/parquet/chat.beside_unreadable.parquet"};
+  settings.column_mapping = {{"question", "nope"}, {"answer", "out"}};
+  EXPECT_NE(error(settings).find("column \"nope\" is missing; the row's columns: messages, raw, "
+                                 "price, at, packed, emb"),
+            std::string::npos)
+      << error(settings);
+}
+
 // recipes.md 1.6, use_hf_chat_template: the model's template, trained on the answer alone.
 TEST_F(TextData, MappedColumnsBecomeAConversationOnRequest) {
   rows("{\"instr\": \"Add\", \"in\": \"1 and 2\", \"out\": \"3\"}\n");

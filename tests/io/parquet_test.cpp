@@ -75,8 +75,19 @@ TEST(Parquet, ColumnsAndLines) {
             (std::vector<std::string>{"id", "messages", "n", "x", "ok", "tags", "m"}));
   EXPECT_EQ(file.groups(), 3U);
   EXPECT_EQ(file.rows_of_group(2), 6);
-  EXPECT_EQ(json_lines(parquet_to_json_lines(file.path(), std::uint64_t{1} << 30U)),
+  EXPECT_EQ(json_lines(parquet_to_json_lines(file, std::uint64_t{1} << 30U)),
             json_lines(read_file(kFixtures + "nested.jsonl")));
+}
+
+TEST(Parquet, OnlyTheColumnsAskedForAreRead) {
+  const std::string path = kFixtures + "chat.beside_unreadable.parquet";
+  const ParquetFile file = ParquetFile::open(path, {"nope", "messages", "emb"});
+  EXPECT_EQ(file.columns(), (std::vector<std::string>{"messages", "emb"}));
+  EXPECT_EQ(file.unread_columns(), (std::vector<std::string>{"raw", "price", "at", "packed"}));
+  EXPECT_EQ(to_json(file.read_group(0).at(1)),
+            R"({"messages": [{"role": "user", "content": "hi"}, )"
+            R"({"role": "assistant", "content": "yes"}], "emb": [1.0, 2.0]})");
+  EXPECT_EQ(ParquetFile::open(path, {"nope"}).read_group(0).size(), 2U);
 }
 
 TEST(Parquet, WhatIsNotReadIsNamed) {
