@@ -234,7 +234,9 @@ TEST(GoOnInOtherPacks, AnEpochThatHasFewerIsOver) {
       data::MockSettings{.vocab_size = 8, .seq_len = 4, .num_samples = 5}, {}, {});
   data.sampler = std::make_unique<data::PackSampler>(
       5, data::SamplerSettings{.global_batch_size = 2, .shuffle = true});
-  const StepSchedulerSettings settings{.global_batch_size = 2, .num_epochs = 3};
+  StepSchedulerSettings settings;
+  settings.global_batch_size = 2;
+  settings.num_epochs = 3;
   data.scheduler = std::make_unique<StepScheduler>(settings, 1, 3);
   for (const std::int64_t taken : {5, 6}) {
     TrainingPosition at;

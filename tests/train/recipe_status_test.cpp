@@ -203,8 +203,8 @@ TEST(RecipeStatus, ABatchSizeOfTheDataloaderThatIsAnotherIsWarnedOf) {
       small({"--dataloader.batch_size=2", "--step_scheduler.local_batch_size=4"});
   ASSERT_EQ(other.checked.warnings.size(), 1u);
   EXPECT_TRUE(contains(other.checked.warnings[0],
-                       "dataloader.batch_size 2 has no effect: a micro-batch takes "
-                       "step_scheduler.local_batch_size 4 samples"))
+                       "dataloader.batch_size 2 is not taken: micro-batches hold "
+                       "step_scheduler.local_batch_size 4"))
       << other.checked.warnings[0];
   for (const char* same : {"1", "null"})
     EXPECT_TRUE(small({cat("--dataloader.batch_size=", same)}).checked.warnings.empty()) << same;
