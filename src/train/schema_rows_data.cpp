@@ -72,7 +72,7 @@ constexpr KeyRow kRows[] = {
 {"dataloader.collate_fn", kTargetOrSection, "", "collate_fn", kNoCounterpart, "How rows become a batch; here rows keep their own length, with document bounds."},
 {"dataloader.collate_fn._target_", kTarget, "", "collate_fn", kNoCounterpart, "The function."},
 {"dataloader.collate_fn.pad_seq_len_divisible", kInt, "null", ">=1", kNoCounterpart, "There is no padding here."},
-{"dataloader.group_by_length", kBool, "false", "", kRuns, "Deals a global batch's samples (packs) longest first, so that those of a micro-batch, and of the micro-batches that ranks run side by side, are of similar length. Which samples make up a step, and so what it learns, stays as without it: shuffle, drop_last and a resume mean the same (docs/decisions/0011). AutoModel sorts the whole data set by length, and shuffles groups of it whatever shuffle says."},
+{"dataloader.group_by_length", kBool, "false", "", kRuns, "Deals a global batch's samples (packs) longest first, so that those of a micro-batch, and of the micro-batches that ranks run side by side, are of similar length. Which samples make up a step, and so what it learns, stays as without it: shuffle, drop_last and a resume mean the same (docs/decisions/0012). AutoModel sorts the whole data set by length, and shuffles groups of it whatever shuffle says."},
 {"dataloader.shuffle_buffer_size", kInt, "10000", ">=1", kNoCounterpart, "For data sets without a length."},
 {"dataloader.num_workers", kInt, "0", ">=0", kNoCounterpart, "Python processes."},
 {"dataloader.pin_memory", kBool, "false", "", kNoCounterpart, "Host memory of batches."},
