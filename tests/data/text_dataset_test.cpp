@@ -100,9 +100,11 @@ TEST_F(TextData, SquadTrainsOnTheAnswerAndDropsUnanswerableRows) {
   // One user turn where there is a chat template, as in the recipe language's own.
   settings.use_chat_template = true;
   EXPECT_EQ(shown(settings),
-            "[gMASK]<sop><|user|>Context: Rome is old. Question: What is old? Answer:<|assistant|>"
+            "[gMASK]<sop><|user|>Context: Rome is old. Question: What is old? Answer: <|assistant|>"
             "<think>⟦</think>Rome⟧ then ⟦<|user|>⟧");
-  settings.chat_template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}";
+  settings.chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}";
   EXPECT_EQ(shown(settings),
             "<|user|>Context: Rome is old. Question: What is old? Answer: <|assistant|>"
             "⟦Rome⟧ then ⟦<|user|>⟧");
