@@ -148,7 +148,7 @@ TEST(Parquet, WhatDoesNotFitIntoMemoryIsSaidBeforeItIsUnpacked) {
       const long before = usage.ru_maxrss;
       std::string said = "accepted";
       try {
-        (void)parquet_to_json_lines(path, kMost);
+        (void)parquet_to_json_lines(ParquetFile::open(path), kMost);
       } catch (const Error& e) {
         said = e.what();
       }
