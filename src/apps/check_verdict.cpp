@@ -48,7 +48,7 @@ class Judge {
 
   void run() {
     if (const std::string line = train::not_runnable_line(report_.file.checked); !line.empty())
-      reason(line);
+      reason(line + train::runs_with(report_.file.checked));
     const std::int64_t asked = report_.world_asked.value_or(1);
     if (asked > 1) reason(cat(asked, " ranks (--world-size): this version runs one"));
     const train::RecipePlan one = train::plan_recipe(

@@ -21,7 +21,7 @@ int run(const TrainCommand& command) {
       train::read_recipe(command.recipe.recipe, command.recipe.overrides, environment);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);
   if (const std::string line = train::not_runnable_line(file.checked); !line.empty())
-    fail(cat(command.recipe.recipe, ": ", line));
+    fail(cat(command.recipe.recipe, ": ", line, train::runs_with(file.checked)));
   const train::RecipePlan plan = train::plan_recipe(file.recipe, nullptr, launch.world_size, {});
   for (const std::string& conflict : plan.conflicts)
     fail(cat(command.recipe.recipe, ": ", conflict));

@@ -103,7 +103,8 @@ Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection,
   if (selected_.empty()) {
     fail(cat(files_.front().path, files_.size() > 1 ? " and others" : "", ": no rows",
              all_.empty() ? " in the file"
-                          : cat(" in split ", selection.split, " of ", all_.size(), " rows")));
+                          : cat(" in split ", selection.split, " of ", all_.size(),
+                                " rows; set another split, or null in place of a validation set")));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "train/recipe_data.h"
 #include "train/recipe_reader.h"
 #include "train/schema.h"
+#include "train/schema_status.h"
 #include "train/signals.h"
 
 namespace glmtune::train {
@@ -198,7 +199,8 @@ LossSettings loss(const RecipeReader& reader, CheckedDocument& checked) {
   out.ignore_index = *reader.integer("loss_fn.ignore_index");
   out.chunk_len = reader.integer("loss_fn.chunk_len");
   if (out.ignore_index != -100)
-    checked.not_runnable.push_back(cat("loss_fn.ignore_index ", out.ignore_index));
+    add_not_runnable(checked, cat("loss_fn.ignore_index ", out.ignore_index),
+                     "loss_fn.ignore_index -100");
   return out;
 }
 

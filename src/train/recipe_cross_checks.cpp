@@ -9,6 +9,8 @@
 #include "data/rows.h"
 #include "data/split_files.h"
 #include "train/recipe_data.h"
+#include "train/recipe_plan.h"
+#include "train/schema_status.h"
 
 namespace glmtune::train {
 namespace {
@@ -19,7 +21,8 @@ void check_steps(const Recipe& recipe, const RecipeReader& reader) {
   const StepSchedulerSettings& s = recipe.step_scheduler;
   if (s.global_batch_size % s.local_batch_size != 0)
     reader.reject("step_scheduler.global_batch_size",
-                  cat("expected a multiple of local_batch_size ", s.local_batch_size));
+                  cat("expected a multiple of local_batch_size ", s.local_batch_size,
+                      "; nearest: ", nearest_multiples(s.local_batch_size, s.global_batch_size)));
   const bool steps = s.max_steps && *s.max_steps > 0;  // without any nothing starts
   if (s.start_step > 0 && steps && s.start_step >= *s.max_steps)
     reader.reject("step_scheduler.start_step",
@@ -199,7 +202,7 @@ void note_numerics(const Recipe& recipe, const RecipeReader& reader, CheckedDocu
   // On where the section stands without a word about it.
   if (const CheckedKey* repair = reader.key("embedding_row_repair.enabled");
       reader.has_section("embedding_row_repair") && (repair == nullptr || !repair->from_recipe))
-    checked.not_runnable.emplace_back("embedding_row_repair");
+    add_not_runnable(checked, "embedding_row_repair", "embedding_row_repair null");
   if (recipe.peft && recipe.model.gate_bias_update_factor != 0)
     checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
                                    ": model.gate_bias_update_factor moves the router's bias, which "

@@ -17,7 +17,7 @@ unchanged. `glmtune RECIPE.yaml` trains, `glmtune check RECIPE.yaml` only reads 
 
 - **Strict.** An unknown key is an error that names file, line and the nearest known key; a key written twice is an error.
 - **Scalars** follow YAML 1.2, and the key decides the type: `1e-5`, `1.0e-5` and `"1e-5"` are the same number, `010` is ten,
-  `yes` is a word. `null`, `~` and `none` mean the default, except where a row says what an explicit null does; in quotes they are
+  `yes` is a word, and refused without quotes where a key takes anything. `null`, `~` and `none` mean the default, except where a row says what an explicit null does; in quotes they are
   text where text is wanted. A list of numbers may be a tuple of Python's: `0.9, 0.95`.
 - **Targets.** `_target_` names are looked up in the table at the end; nothing is imported.
 - **Overrides** on the command line: `--a.b.c=value`, `--a.b.c value`, `--a.b.c` (true). Later ones win. Lists are replaced as

@@ -155,6 +155,12 @@ std::string not_runnable_line(const CheckedDocument& checked) {
   return line.empty() ? line : "not runnable yet: " + line;
 }
 
+std::string runs_with(const CheckedDocument& checked) {
+  std::string line;
+  for (const std::string& setting : checked.runs_with) line += " --" + setting;
+  return line.empty() ? line : "; what runs:" + line;
+}
+
 io::Value resolved_keys(const CheckedDocument& checked) {
   io::Value::Object object;
   for (const CheckedKey& key : checked.keys) {

@@ -30,6 +30,9 @@ void use_vocabulary(RecipeFile& file, std::int64_t vocab_size);
 // "not runnable yet: distributed.pp_size 4, peft"; empty when everything runs.
 std::string not_runnable_line(const CheckedDocument& checked);
 
+// "; what runs: --distributed.pp_size 1 --peft null", for the end of that line; empty as it is.
+std::string runs_with(const CheckedDocument& checked);
+
 // Where the recipe names a vendor's library: what runs here instead, a line a key.
 std::vector<std::string> backend_choices(const CheckedDocument& checked);
 

@@ -30,11 +30,6 @@ std::string nearest_divisors(std::int64_t n, std::int64_t x) {
                                                     : cat(below != 0 ? below : above);
 }
 
-std::string nearest_multiples(std::int64_t of, std::int64_t x) {
-  const std::int64_t below = x / of * of, above = ceil_div(x, of) * of;
-  return below > 0 && below != above ? cat(below, " or ", above) : cat(above);
-}
-
 // How a batch that does not divide can be mended, shortest change first.
 std::string batch_advice(const StepSchedulerSettings& steps, std::int64_t dp, std::int64_t pp) {
   std::string out;
@@ -245,6 +240,11 @@ std::string beyond_reason(const Recipe& recipe) {
 }
 
 }  // namespace
+
+std::string nearest_multiples(std::int64_t of, std::int64_t x) {
+  const std::int64_t below = x / of * of, above = ceil_div(x, of) * of;
+  return below > 0 && below != above ? cat(below, " or ", above) : cat(above);
+}
 
 std::vector<std::int64_t> stage_layers(std::int64_t layers, std::int64_t pp,
                                        const PipelineSettings& pipeline) {

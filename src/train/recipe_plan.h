@@ -34,4 +34,7 @@ RecipePlan plan_recipe(const Recipe& recipe, const models::GlmConfig* model,
 std::vector<std::int64_t> stage_layers(std::int64_t layers, std::int64_t pp,
                                        const PipelineSettings& pipeline);
 
+// Of `of`, from below and above x: "4 or 6"; one where x is below the first.
+std::string nearest_multiples(std::int64_t of, std::int64_t x);
+
 }  // namespace glmtune::train

@@ -33,7 +33,10 @@ const char* style_name(DecayStyle style) {
 }
 
 std::string state_text(const OptimizerSettings& o, DType weights) {
-  if (weights == DType::kF32) return "fp32 weights and moments";
+  const bool low = o.master_weights == MasterWeights::kBf16;
+  const char* unused = low ? " (master_weights is for bf16 weights)" : "";
+  if (weights == DType::kF32) return cat("fp32 weights and moments", unused);
+  if (weights == DType::kF64) return cat("fp64 weights and moments", unused);
   if (o.master_weights == MasterWeights::kFp32) return "exact fp32 master";
   const std::string moments =
       o.exp_avg_dtype == o.exp_avg_sq_dtype

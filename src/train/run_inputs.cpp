@@ -56,6 +56,8 @@ std::unique_ptr<data::PackSource> open_source(TrainingData& data, const DatasetE
                                       },
                                   .notice = log_warning});
   log_info(cat(entry.key, ":\n", source->summary().text()));
+  for (const data::Count& note : source->summary().notes)  // a misspelt switch changes nothing
+    if (note.what.starts_with("chat_template_kwargs.")) log_warning(cat(entry.key, ".", note.what));
   const std::int64_t longest = source->summary().longest;
   if (config.max_position_embeddings > 0 && longest > config.max_position_embeddings)
     log_warning(cat(entry.key, ": the longest sample has ", longest, " tokens, beyond the ",

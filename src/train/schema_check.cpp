@@ -1,6 +1,7 @@
 #include "train/schema_check.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "base/cat.h"
@@ -33,6 +34,14 @@ std::string without_variants(std::string_view path) {
     if (c == ')') --depth;
   }
   return out;
+}
+
+// letters: y and n too, which may be names elsewhere.
+bool is_switch_word(std::string text, bool letters) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (letters && (text == "y" || text == "n")) return true;
+  return text == "yes" || text == "no" || text == "on" || text == "off";
 }
 
 class Checker {
@@ -71,6 +80,7 @@ class Checker {
       for (const auto& [name, value] : yaml->members) {
         const std::string section_name(path.empty() ? schema_section(name) : name);
         const SchemaNode* child = schema.child(section_name, variant);
+        if (value.is_null() && of_another_variant(schema, name, variant)) continue;
         if (child == nullptr || child->row == nullptr) {
           unknown_key(schema, value, path, name, variant);
         } else if (key(*child, value, joined(path, name), reporting)) {
@@ -114,6 +124,14 @@ class Checker {
     return true;
   }
 
+  // Null leaves such a key out: of a recipe whose _target_ an argument changes.
+  static bool of_another_variant(const SchemaNode& schema, const std::string& name,
+                                 const std::string& variant) {
+    return schema.child(name, variant) == nullptr &&
+           std::any_of(schema.children.begin(), schema.children.end(),
+                       [&](const SchemaNode::Child& child) { return child.name == name; });
+  }
+
   void unknown_key(const SchemaNode& schema, const YamlNode& value, const std::string& path,
                    const std::string& name, const std::string& variant) {
     const std::vector<std::string> names = schema.child_names(variant);
@@ -127,8 +145,8 @@ class Checker {
       if (child.name != name || child.variants.empty()) continue;
       std::string list;
       for (const std::string& v : child.variants) list += (list.empty() ? "" : " and ") + v;
-      error(cat(message, " of ", variant, " (it is a key of ", list,
-                "); nearest: ", nearest(name, names)));
+      error(cat(message, " of ", variant, " (it is a key of ", list, "); nearest: ",
+                nearest(name, names), "; --", joined(path, name), " null leaves it out"));
       return;
     }
     std::string elsewhere;
@@ -187,6 +205,7 @@ class Checker {
                           row.status == KeyStatus::kIgnored;
       const Reporting below{reporting.quiet || speaks};
       out_.sections.push_back({path, node.key_where.empty() ? node.where : node.key_where});
+      if (open && row.status != KeyStatus::kIgnored) switch_words(row, node, path);
       if (open) {
         add(row, node, path, value_of(node), true);
       } else if (row.type == KeyType::kSections) {
@@ -201,6 +220,23 @@ class Checker {
       add(row, node, path, std::move(*value), true);
     }
     return true;
+  }
+
+  // Where nothing says the type: words that PyYAML, for which recipes are written, takes for true
+  // and false are text here; and so is what quotes make text, of which a template takes all for
+  // true.
+  void switch_words(const KeyRow& row, const YamlNode& node, const std::string& path) {
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      switch_words(row, node.items[i], cat(path, "[", i, "]"));
+    for (const auto& [name, value] : node.members) switch_words(row, value, joined(path, name));
+    if (!node.is_scalar()) return;
+    const bool of_template = row.path.ends_with(".chat_template_kwargs");
+    if (of_template && node.quoted && bool_from_text(node.text))
+      out_.warnings.push_back(cat(node.where, ": ", path, " is the text '", node.text,
+                                  "', and a template takes any text for true; remove the quotes"));
+    if (node.quoted || !is_switch_word(node.text, of_template)) return;
+    error(cat(node.where, ": ", path, " is the word ", node.text,
+              "; write true or false, or quote it where text is meant"));
   }
 
   void sections(const SchemaNode& schema, const YamlNode& node, const std::string& path,

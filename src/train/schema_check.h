@@ -31,6 +31,7 @@ struct CheckedDocument {
   std::vector<std::string> top_level;       // the recipe's own keys, in order
   std::vector<std::string> warnings;        // whole lines
   std::vector<std::string> not_runnable;    // "distributed.pp_size 4", "peft"
+  std::vector<std::string> runs_with;       // "distributed.pp_size 1", "peft null": what mends them
   std::vector<std::string> no_counterpart;  // dotted keys
 
   const CheckedKey* find(std::string_view path) const;

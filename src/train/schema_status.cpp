@@ -1,5 +1,7 @@
 #include "train/schema_status.h"
 
+#include <utility>
+
 #include "base/cat.h"
 #include "train/schema_scalar.h"
 #include "train/schema_value.h"
@@ -16,15 +18,17 @@ void report_choice(const KeyRow& row, const std::string& path, const std::string
                    CheckedDocument& out) {
   const std::string_view canonical =
       row.type == KeyType::kDtype ? dtype_name_from_text(text) : std::string_view(text);
-  std::string runs;
+  std::string runs, first;
   bool runs_not = false;
   for (std::string_view word : words(row.values, '|')) {
     const bool later = word.starts_with('!');
     if (later) word.remove_prefix(1);
     if (later && word == canonical) runs_not = true;
+    if (!later && first.empty()) first = word;
     if (!later) runs += cat(runs.empty() ? "" : ", ", word);
   }
-  if (runs_not) out.not_runnable.push_back(cat(path, " ", text, " (", runs, " run)"));
+  if (runs_not)
+    add_not_runnable(out, cat(path, " ", text, " (", runs, " run)"), cat(path, " ", first));
 }
 
 bool same_as_fallback(const KeyRow& row, const io::Value& value) {
@@ -38,6 +42,12 @@ bool same_as_fallback(const KeyRow& row, const io::Value& value) {
   return false;
 }
 
+std::string_view running_target(std::string_view group) {
+  for (const TargetRow& target : schema_targets())
+    if (target.group == group && target.runs) return target.path;
+  return "null";
+}
+
 }  // namespace
 
 void report_status(const KeyRow& row, const YamlNode& node, const std::string& path,
@@ -45,7 +55,7 @@ void report_status(const KeyRow& row, const YamlNode& node, const std::string& p
   if (row.type == KeyType::kTarget || row.type == KeyType::kTargetOrSection) {
     if (const TargetRow* found = node.is_scalar() ? find_target(row.values, node.text) : nullptr;
         found != nullptr && !found->runs)
-      out.not_runnable.push_back(cat(path, " ", node.text));
+      add_not_runnable(out, cat(path, " ", node.text), cat(path, " ", running_target(row.values)));
   }
   if (row.type == KeyType::kChoice || row.type == KeyType::kDtype)
     report_choice(row, path, value.as_string(), out);
@@ -57,7 +67,13 @@ void report_status(const KeyRow& row, const YamlNode& node, const std::string& p
   if (row.status != KeyStatus::kNotYet || off) return;
   const bool is_section =
       row.type == KeyType::kSection || row.type == KeyType::kOpenMap || row.type == KeyType::kOpen;
-  out.not_runnable.push_back(is_section ? path : cat(path, " ", text_of(value)));
+  add_not_runnable(out, is_section ? path : cat(path, " ", text_of(value)),
+                   cat(path, " ", is_section || row.fallback.empty() ? "null" : row.fallback));
+}
+
+void add_not_runnable(CheckedDocument& out, std::string what, std::string instead) {
+  out.not_runnable.push_back(std::move(what));
+  out.runs_with.push_back(std::move(instead));
 }
 
 }  // namespace glmtune::train

@@ -13,4 +13,7 @@ namespace glmtune::train {
 void report_status(const KeyRow& row, const YamlNode& node, const std::string& path,
                    const io::Value& value, CheckedDocument& out);
 
+// what: as not_runnable says it; instead: the setting that runs, "distributed.pp_size 1".
+void add_not_runnable(CheckedDocument& out, std::string what, std::string instead);
+
 }  // namespace glmtune::train

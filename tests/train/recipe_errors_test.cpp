@@ -56,6 +56,53 @@ TEST(RecipeErrors, NothingUnknownHidesBelowSectionsWithoutEffect) {
                                                              << small_error({c.argument});
 }
 
+// A recipe is turned to another _target_ key by key.
+TEST(RecipeErrors, NullLeavesOutAKeyOfTheOtherTarget) {
+  std::string text = kSmallRecipe;
+  const std::string name = "  pretrained_model_name_or_path: /models/tiny\n";
+  text.replace(text.find(name), name.size(),
+               "  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config\n"
+               "  config: {pretrained_model_name_or_path: zai-org/GLM-5}\n"
+               "checkpoint: {enabled: false}\n");
+  std::vector<std::string> arguments{
+      "--model._target_=nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained",
+      "--model.pretrained_model_name_or_path=/models/tiny"};
+  EXPECT_TRUE(contains(error_of(text, arguments),
+                       "unknown key model.config of from_pretrained (it is a key of from_config); "
+                       "nearest: "));
+  EXPECT_TRUE(contains(error_of(text, arguments), "; --model.config null leaves it out"));
+  arguments.emplace_back("--model.config=null");
+  EXPECT_EQ(error_of(text, arguments), "");
+  EXPECT_NE(small_error({"--model.confg=null"}), "");
+}
+
+// user_reports 12 and 76: PyYAML's booleans are words here, and a template takes words for true.
+TEST(RecipeErrors, SwitchWordsAreRefusedWhereNothingSaysTheType) {
+  const std::string key = "--dataset.chat_template_kwargs.enable_thinking";
+  for (const char* word : {"off", "no", "Off", "YES", "on", "n"})
+    EXPECT_TRUE(contains(small_error({cat(key, "=", word)}),
+                         cat("argument ", key,
+                             ": dataset.chat_template_kwargs.enable_thinking is "
+                             "the word ",
+                             word, "; write true or false")))
+        << word;
+  EXPECT_TRUE(contains(small_error({"--wandb.settings={x: [1, off]}"}), "wandb.settings.x[1] is"));
+  EXPECT_EQ(small_error({cat(key, "='off'"), "--wandb={column: n, resume: never}"}), "");
+  EXPECT_EQ(small_error({"--ci.x=off"}), "");
+  EXPECT_TRUE(small({cat(key, "=false")}).checked.warnings.empty());
+  const RecipeFile quoted = small({cat(key, "='false'")});
+  ASSERT_EQ(quoted.checked.warnings.size(), 1u);
+  EXPECT_TRUE(contains(quoted.checked.warnings[0],
+                       "enable_thinking is the text 'false', and a template takes any text for "
+                       "true; remove the quotes"));
+}
+
+TEST(RecipeErrors, ABatchThatDoesNotDivideNamesTheNearestOnes) {
+  EXPECT_TRUE(contains(
+      small_error({"--step_scheduler.global_batch_size=5", "--step_scheduler.local_batch_size=2"}),
+      "expected a multiple of local_batch_size 2; nearest: 4 or 6"));
+}
+
 TEST(RecipeErrors, KeysOfAnotherPlaceAreExplained) {
   EXPECT_TRUE(contains(small_error({"--pp_size=2"}), "elsewhere: distributed.pp_size"));
   EXPECT_FALSE(contains(small_error({"--lr=2"}), "nearest"));

@@ -252,6 +252,17 @@ TEST(RecipeStatus, SettingsOfPythonsSideAreTakenAndNamed) {
 }
 
 // recipes.md section 5, 14: adapters do not run in this version; none is none.
+TEST(RecipeStatus, SaysWhatRunsInstead) {
+  EXPECT_EQ(runs_with(small().checked), "");
+  EXPECT_EQ(runs_with(small({"--distributed.pp_size=4", "--distributed.pipeline={}", "--peft.dim=4",
+                             "--optimizer.amsgrad", "--distributed.strategy=ddp",
+                             "--loss_fn.ignore_index=0", "--model.torch_dtype=float16"})
+                          .checked),
+            "; what runs: --model.torch_dtype bfloat16 --optimizer.amsgrad false "
+            "--distributed.pp_size 1 --distributed.strategy fsdp2 --peft null "
+            "--loss_fn.ignore_index -100");
+}
+
 TEST(RecipeStatus, AnAdapterIsNamedAsNotRunnable) {
   EXPECT_EQ(not_runnable_line(small({"--peft.dim=4"}).checked), "not runnable yet: peft");
   EXPECT_EQ(not_runnable_line(small({"--peft=null"}).checked), "");
