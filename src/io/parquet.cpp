@@ -326,6 +326,7 @@ std::vector<std::string> ParquetFile::columns() const {
 void ParquetFile::for_each_row(std::size_t group, parquet::MemoryLeft& memory,
                                const std::function<void(Value&&)>& take) const {
   const parquet::RowGroup& g = metadata_.groups.at(group);
+  if (g.rows == 0) return;  // its columns need not have pages
   std::int64_t first = 1;
   for (std::size_t i = 0; i < group; ++i) first += metadata_.groups[i].rows;
   const std::uint64_t left = memory.bytes();

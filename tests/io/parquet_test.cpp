@@ -164,6 +164,13 @@ TEST(Parquet, WhatDoesNotFitIntoMemoryIsSaidBeforeItIsUnpacked) {
   }
 }
 
+// Arrow writes such groups without pages.
+TEST(Parquet, RowGroupsWithoutRowsAreNone) {
+  EXPECT_EQ(parquet_to_json_lines(kFixtures + "no_rows.parquet", 1000), "");
+  EXPECT_EQ(parquet_to_json_lines(kFixtures + "empty_groups.parquet", 1000),
+            "{\"v\": 1, \"m\": [{\"n\": \"a\"}]}\n{\"v\": 2, \"m\": []}\n");
+}
+
 // Any damage ends in an Error or in other rows, never in a crash or a runaway allocation.
 TEST(Parquet, DamagedFilesEndInErrors) {
   const TempFolder folder;
