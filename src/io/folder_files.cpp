@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/cat.h"
 #include "io/files.h"
 #include "io/row_files.h"
 
@@ -66,6 +67,25 @@ std::vector<std::string> without_repeats(const std::string& folder,
     if (error || seen.insert(real).second) out.push_back(path);
   }
   return out;
+}
+
+std::string unreachable(const std::string& path) {
+  std::error_code error;
+  (void)fs::status(path, error);
+  if (error == std::errc::permission_denied)
+    return cat(path, ": ", error.message(), "; check the permissions of its folders");
+  for (fs::path part = path; !part.empty(); part = part.parent_path()) {
+    std::error_code unknown;
+    if (fs::is_symlink(fs::symlink_status(part, unknown)) && !fs::exists(part, unknown))
+      return cat(part.string(), ": ", kLinkToNothing);
+    if (part == part.parent_path()) break;
+  }
+  return cat(path, ": no such file or folder");
+}
+
+std::string without_last_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
 }
 
 }  // namespace glmtune::io

@@ -20,4 +20,11 @@ std::vector<std::string> without_repeats(const std::string& folder,
 // What to say of a link that leads nowhere.
 inline constexpr const char* kLinkToNothing = "a link that leads nowhere; mend it or remove it";
 
+// Of a path that cannot be reached, which and why: "a/b: no such file or folder", a link on the way
+// that leads nowhere, or the system's reason, such as a folder that may not be entered.
+std::string unreachable(const std::string& path);
+
+// A path without the '/' at its end, which says no more than that it is a folder.
+std::string without_last_slash(std::string path);
+
 }  // namespace glmtune::io

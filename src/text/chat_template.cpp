@@ -1,9 +1,11 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/cat.h"
 #include "io/files.h"
+#include "io/utf8.h"
 #include "text/template_evaluator.h"
 #include "text/template_lexer.h"
 
@@ -28,7 +30,23 @@ constexpr std::size_t kMaxSource = std::size_t(4) << 20U;
   throw TemplateError(cat(where, ":", line, ": ", kind, ": ", what, at), kind, line, message_index);
 }
 
+std::string from_file(std::string source, const std::string& where) {
+  if (const std::string problem = problem_of_template(source); !problem.empty())
+    fail(cat(where, ": ", problem));
+  return source;
+}
+
 }  // namespace
+
+std::string problem_of_template(std::string_view source) {
+  if (source.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return "is empty; expected a chat template";
+  const std::size_t bad = io::first_invalid_utf8(source);
+  if (bad == source.size()) return "";
+  const auto line =
+      std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
+  return cat("is not UTF-8 text (line ", line + 1, ")");
+}
 
 ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
   return parse(std::move(source), std::move(where), "");
@@ -57,7 +75,8 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::filesystem::path tool_file = path / "additional_chat_templates" / "tool_use.jinja";
   std::string tool_use = std::filesystem::exists(tool_file) ? tool_file.string() : "";
   if (std::filesystem::exists(file))
-    return parse(io::read_file(file.string()), file.string(), std::move(tool_use));
+    return parse(from_file(io::read_file(file.string()), file.string()), file.string(),
+                 std::move(tool_use));
   const std::filesystem::path config = path / "tokenizer_config.json";
   if (std::filesystem::exists(config)) {
     const io::Value value = io::read_json_file(config.string());
@@ -74,7 +93,8 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
       found = by_name;
     }
     if (found != nullptr && found->is_string()) {
-      return parse(found->as_string(), config.string() + " (chat_template)", std::move(tool_use));
+      const std::string where = config.string() + " (chat_template)";
+      return parse(from_file(found->as_string(), where), where, std::move(tool_use));
     }
   }
   fail(cat(folder,

@@ -72,6 +72,10 @@ struct TemplateError : Error {
   int message_index;  // of the message being rendered, -1 where unknown
 };
 
+// Why a file's text cannot be a template: "is empty; ...", "is not UTF-8 text (line 3)"; "" where
+// it can.
+std::string problem_of_template(std::string_view source);
+
 class ChatTemplate {
  public:
   // `where` names the source in error messages. Throws TemplateError on a syntax error.

@@ -5,7 +5,9 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "data/rows.h"
+#include "io/folder_files.h"
 #include "io/json.h"
+#include "text/chat_template.h"
 #include "train/yaml_document.h"
 
 namespace glmtune::train {
@@ -17,14 +19,23 @@ std::string chat_template(const RecipeReader& reader, const std::string& path) {
   if (!text || text->empty()) return "";
   if (text->find("{{") != std::string::npos || text->find("{%") != std::string::npos) return *text;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(*text, error))
-    reader.reject(path, "no such file, and a template itself would hold {{ or {%");
-  if (!text->ends_with(".json")) return read_text_file(*text, "a chat template");
-  const io::Value json = io::read_json_file(*text);
-  const io::Value* member = json.find("chat_template");
-  if (member == nullptr || !member->is_string())
-    reader.reject(path, "the file has no string chat_template");
-  return member->as_string();
+  if (std::filesystem::is_directory(*text, error))
+    reader.reject(path, "that is a folder; expected a file, or the template itself");
+  if (!std::filesystem::exists(*text, error))
+    reader.reject(path, cat(io::unreachable(*text), "; a template itself would hold {{ or {%"));
+  std::string source;
+  if (text->ends_with(".json")) {
+    const io::Value json = io::read_json_file(*text);
+    const io::Value* member = json.find("chat_template");
+    if (member == nullptr || !member->is_string())
+      reader.reject(path, "the file has no string chat_template");
+    source = member->as_string();
+  } else {
+    source = read_text_file(*text, "a chat template");
+  }
+  if (const std::string problem = text::problem_of_template(source); !problem.empty())
+    reader.reject(path, cat("the file's template ", problem));
+  return source;
 }
 
 struct Section {

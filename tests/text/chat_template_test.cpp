@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/message_of.h"
 #include "text/encode_rendered.h"
 #include "text/text_support.h"
 
@@ -302,6 +303,17 @@ TEST(ChatTemplate, IsFoundInACheckpointFolder) {
   EXPECT_EQ(ChatTemplate::load(folder.string()).source(), "B");
   write("chat_template.jinja", "C");
   EXPECT_EQ(ChatTemplate::load(folder.string()).source(), "C");
+  const auto refused = [&](const char* name, const std::string& text, const std::string& said) {
+    write(name, text);
+    const std::string message = test::message_of([&] { ChatTemplate::load(folder.string()); });
+    EXPECT_EQ(message, (folder / name).string() + said);
+  };
+  // The other one that is there is not what the checkpoint means.
+  refused("chat_template.jinja", "", ": is empty; expected a chat template");
+  refused("chat_template.jinja", "a\n\xff", ": is not UTF-8 text (line 2)");
+  std::filesystem::remove(folder / "chat_template.jinja");
+  refused("tokenizer_config.json", R"({"chat_template": ""})",
+          " (chat_template): is empty; expected a chat template");
   std::filesystem::remove_all(folder);
 }
 

@@ -221,5 +221,24 @@ TEST(RecipeData, ChatTemplatesComeAsTextFileOrJson) {
                        "no string chat_template"));
 }
 
+TEST(RecipeData, FilesThatHoldNoChatTemplateAreRefused) {
+  const TempFolder temp;
+  const std::filesystem::path dir = temp.path();
+  std::ofstream(dir / "empty.jinja") << "\n";
+  std::ofstream(dir / "empty.json") << "{\"chat_template\": \"\"}";
+  std::ofstream(dir / "latin.jinja") << "{{ messages }}\ncaf\xe9";
+  std::filesystem::create_symlink("nowhere", dir / "link.jinja");
+  for (const auto& [file, part] : std::vector<std::pair<std::string, std::string>>{
+           {"empty.jinja", "empty.jinja'; the file's template is empty; expected a chat template"},
+           {"empty.json", "empty.json'; the file's template is empty; expected a chat template"},
+           {"latin.jinja", "latin.jinja'; the file's template is not UTF-8 text (line 2)"},
+           {"link.jinja", "link.jinja: a link that leads nowhere"},
+           {"none.jinja", "none.jinja: no such file or folder; a template itself would hold {{"},
+           {"", "that is a folder; expected a file, or the template itself"}}) {
+    const std::string error = small_error({"--dataset.chat_template=" + (dir / file).string()});
+    EXPECT_TRUE(contains(error, part)) << error;
+  }
+}
+
 }  // namespace
 }  // namespace glmtune::train
