@@ -76,11 +76,26 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
       add_count(notes_, cat("chat_template_kwargs.", key, " is never read by the chat template"));
     }
   }
-  if (!template_->has_generation_blocks() && !frame_.closes_turns && frame_.stop_before_user < 0) {
+  if (!template_->has_generation_blocks() && frame_.stop_after_answer < 0) {
     add_count(notes_, "the chat template ends turns with no token that could be trained as a stop");
   }
+  if (template_->has_generation_blocks()) note_ineffective_switches();
   for (const Count& c : files_left_out(settings_.paths, name_of_split(settings_.rows.split)))
     add_count(notes_, c.what, c.count);
+}
+
+// Generation blocks decide where turns begin and end.
+void ChatSamples::note_ineffective_switches() {
+  const ChatSettings defaults;
+  const auto note = [&](const char* key, bool ChatSettings::*flag) {
+    if (settings_.*flag == defaults.*flag) return;
+    add_count(notes_, cat("dataset.", key,
+                          " has no effect: the chat template's generation blocks say what is "
+                          "trained on"));
+  };
+  note("supervise_role_header", &ChatSettings::supervise_role_header);
+  note("supervise_next_role", &ChatSettings::supervise_next_role);
+  note("supervise_last_stop", &ChatSettings::supervise_last_stop);
 }
 
 Value ChatSamples::context(const ChatRow& row) const {
@@ -93,16 +108,17 @@ Value ChatSamples::context(const ChatRow& row) const {
   return context;
 }
 
-void ChatSamples::note_unused(const ChatRow& row, std::vector<Count>& notes) const {
+void ChatSamples::note_unused(const ChatRow& row, const std::vector<text::UnreadField>& unread,
+                              std::vector<Count>& notes) const {
   for (const std::string& column : row.columns) {
     add_count(notes, cat("column \"", column, "\" is not used"));
   }
-  for (const Value& message : row.messages) {
-    for (const auto& [key, value] : message.as_object()) {
-      if (key == "role" || key == "content" || value.is_null() || template_->mentions(key))
-        continue;
-      add_count(notes, cat("message field \"", key, "\" is not used by the chat template"));
-    }
+  for (const auto& [message, key] : unread) {
+    const Value& m = row.messages[static_cast<std::size_t>(message)];
+    if (key == "role" || key == "content" || m.find(key)->is_null() ||
+        (key == "weight" && role_is(m, "assistant")))
+      continue;
+    add_count(notes, cat("message field \"", key, "\" is not used by the chat template"));
   }
   if (!row.tools.is_null() && !template_->mentions("tools")) {
     add_count(notes, "tools are not used by the chat template");
@@ -120,7 +136,6 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   sample.notes = chat.notes;
   sample.dropped = chat.dropped;
   if (!sample.dropped.empty()) return sample;
-  note_unused(chat, sample.notes);
   if (std::none_of(chat.messages.begin(), chat.messages.end(),
                    [](const Value& m) { return role_is(m, "assistant"); })) {
     sample.dropped = "no assistant turn";
@@ -136,6 +151,7 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   } catch (const text::TemplateError& e) {
     fail(cat(where, ": the chat template refuses this conversation: ", e.what()));
   }
+  note_unused(chat, rendered.unread, sample.notes);
   const auto encoded = text::encode_rendered(
       *tokenizer_, rendered, cache, {.allow_control_tokens = settings_.allow_control_tokens});
   note_control_spellings(encoded.control_spellings, sample.notes);
@@ -169,22 +185,8 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
 }
 
 ChatFacts ChatSamples::chat_facts() const {
-  ChatFacts facts{.template_sha256 = io::sha256_hex(template_->source()), .untrained = {}};
-  const auto add = [&](bool left_out, const char* what) {
-    if (left_out) facts.untrained.emplace_back(what);
-  };
-  if (!template_->has_generation_blocks() && !frame_.closes_turns) {
-    const bool next_role = settings_.supervise_next_role;
-    add(!next_role, "stops (dataset.supervise_next_role is false)");
-    add(next_role && !settings_.supervise_last_stop,
-        "the stop of a conversation's last turn (dataset.supervise_last_stop is false)");
-    add(next_role && settings_.supervise_last_stop && frame_.stop_before_user < 0,
-        "the stop of a conversation's last turn (the chat template has no token for it)");
-  }
-  add(settings_.mask_history, "turns before a conversation's last one (dataset.mask_history)");
-  add(settings_.mask_reasoning_content, "reasoning (dataset.mask_reasoning_content)");
-  add(settings_.mask_empty_think, "empty think blocks (dataset.mask_empty_think)");
-  return facts;
+  return {.template_sha256 = io::sha256_hex(template_->source()),
+          .untrained = never_trained(*template_, *tokenizer_, options_, frame_, settings_)};
 }
 
 void ChatSamples::add_to(ContentHash& hash) const {

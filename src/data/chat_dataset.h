@@ -40,7 +40,9 @@ class ChatSamples : public SampleMaker {
  private:
   Sample make(std::int64_t row, text::EncodeCache& cache) const;
   io::Value context(const ChatRow& row) const;
-  void note_unused(const ChatRow& row, std::vector<Count>& notes) const;
+  void note_ineffective_switches();
+  void note_unused(const ChatRow& row, const std::vector<text::UnreadField>& unread,
+                   std::vector<Count>& notes) const;
 
   ChatSettings settings_;
   ReadChat read_;

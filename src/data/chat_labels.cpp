@@ -1,234 +1,253 @@
 #include "data/chat_labels.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/reasoning.h"
+#include "data/rendered_view.h"
 
 namespace glmtune::data {
 namespace {
 
 using io::Value;
 using text::Field;
-using text::Origin;
-
-constexpr std::string_view kThink = "<think>";
-constexpr std::string_view kEndThink = "</think>";
-constexpr std::string_view kSpace = " \t\r\n";
-
-bool blank(std::string_view s) {
-  return s.find_first_not_of(kSpace) == std::string_view::npos;
-}
-
-std::string_view trim_end(std::string_view s) {
-  const std::size_t last = s.find_last_not_of(kSpace);
-  return last == std::string_view::npos ? std::string_view() : s.substr(0, last + 1);
-}
 
 class Labeller {
  public:
   Labeller(const text::Rendered& rendered, const text::Encoding& tokens,
            const Value::Array& messages, const TurnFrame& frame, const text::Tokenizer& tokenizer,
            const ChatSettings& settings)
-      : rendered_(rendered),
-        tokens_(tokens),
+      : view_(rendered, tokens, tokenizer),
+        rendered_(rendered),
         messages_(messages),
         frame_(frame),
-        tokenizer_(tokenizer),
         settings_(settings),
+        turns_(find_turns(rendered, messages)),
         target_(tokens.ids.size(), false) {}
 
   ChatLabels by_turns() {
-    const std::vector<Turn> turns = find_turns(rendered_, messages_);
-    count_missing(turns);
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      if (settings_.mask_history && i + 1 < turns.size()) continue;
-      label_turn(turns[i]);
+    refuse_split_turns();
+    count_missing();
+    for (std::size_t i = 0; i < turns_.size(); ++i) {
+      if (settings_.mask_history && i + 1 < turns_.size()) continue;
+      if (trained(turns_[i])) label_turn(turns_[i]);
     }
     return finish();
   }
 
   ChatLabels by_generation_blocks() {
-    const std::vector<Turn> turns = find_turns(rendered_, messages_);
-    count_missing(turns);
-    const auto& blocks = rendered_.generation;
-    for (const Turn& turn : turns) {
-      const bool marked = std::any_of(blocks.begin(), blocks.end(), [&](const auto& block) {
-        return block.first < block.second && block.first < turn.end && turn.begin < block.second;
-      });
-      if (!marked) add_count(notes_, "assistant turns outside the template's generation blocks");
-    }
+    count_missing();
     // Blocks of the last assistant turn: all of them from where that turn begins.
     const std::size_t from =
-        settings_.mask_history && !turns.empty() ? turns.back().begin : std::size_t{0};
-    for (const auto& [begin, end] : blocks) {
-      if (begin < from || begin == end) continue;
-      const std::size_t first = token_at(begin);
-      set(first, token_at(end), true);
-      mask_thinking(begin, end);
+        settings_.mask_history && !turns_.empty() ? turns_.back().begin : std::size_t{0};
+    for (const auto& [begin, end] : rendered_.generation) {
+      if (begin < from || begin == end || in_turn_left_out(begin)) continue;
+      label_block(begin, end);
+    }
+    for (const Turn& turn : turns_) {
+      if (turn.begin < from || !trained(turn)) continue;
+      if (!marked(turn))
+        add_count(notes_, "assistant turns outside the template's generation blocks");
+      else if (!stop_is_marked(turn))
+        add_count(notes_, "assistant turns whose stop the template's generation blocks leave out");
     }
     return finish();
   }
 
  private:
-  // The first token that begins at or after a byte.
-  std::size_t token_at(std::size_t byte) const {
-    const auto it =
-        std::lower_bound(tokens_.offsets.begin(), tokens_.offsets.end(), byte,
-                         [](const text::ByteRange& r, std::size_t at) { return r.begin < at; });
-    return static_cast<std::size_t>(it - tokens_.offsets.begin());
-  }
-
-  const text::Segment* segment_at(std::size_t byte) const {
-    const auto it =
-        std::upper_bound(rendered_.segments.begin(), rendered_.segments.end(), byte,
-                         [](std::size_t at, const text::Segment& s) { return at < s.end; });
-    return it == rendered_.segments.end() ? nullptr : &*it;
-  }
-
-  bool control_token(std::size_t t) const {
-    if (t >= tokens_.ids.size() || tokenizer_.added_token(tokens_.ids[t]) == nullptr) return false;
-    const text::Segment* s = segment_at(tokens_.offsets[t].begin);
-    return s != nullptr && s->origin != Origin::kData;
-  }
-
   void set(std::size_t first, std::size_t end, bool value) {
     for (std::size_t t = first; t < end; ++t) target_[t] = value;
   }
 
   const Value& message(std::int32_t m) const { return messages_[static_cast<std::size_t>(m)]; }
 
-  bool role_is(std::size_t m, const char* role) const {
-    const Value* r = m < messages_.size() ? messages_[m].find("role") : nullptr;
+  bool trained(const Turn& turn) const {
+    return is_trained_on(messages_, static_cast<std::size_t>(turn.message));
+  }
+
+  bool role_is(std::int32_t m, const char* role) const {
+    if (m < 0 || static_cast<std::size_t>(m) >= messages_.size()) return false;
+    const Value* r = message(m).find("role");
     return r != nullptr && *r == Value(role);
   }
 
-  // The byte where the model's own text of a turn begins: behind what its prompt shares with the
-  // turn, in whole tokens. A token that begins inside the prompt and ends behind it is no target:
-  // no model has to emit it after the prompt.
-  std::size_t own_text(const Turn& turn) {
-    const bool after_tool =
-        turn.message > 0 && role_is(static_cast<std::size_t>(turn.message) - 1, "tool");
-    const std::string_view prompt =
-        after_tool ? frame_.prompt_after_tool : frame_.prompt_after_user;
-    const std::string_view text =
-        std::string_view(rendered_.text).substr(turn.begin, turn.end - turn.begin);
-    const std::size_t shared = static_cast<std::size_t>(
-        std::mismatch(prompt.begin(), prompt.end(), text.begin(), text.end()).first -
-        prompt.begin());
-    std::size_t t = token_at(turn.begin);
-    const std::size_t end = token_at(turn.end);
-    const std::size_t first = t;
-    while (t < end && tokens_.offsets[t].end <= turn.begin + shared) ++t;
-    // A turn that is not framed like the prompt: all the template writes before the text is header.
-    if (t == first) {
-      while (t < end && own_header(tokens_.offsets[t].begin)) ++t;
-    } else if (t < end && shared == prompt.size() &&
-               tokens_.offsets[t].begin < turn.begin + shared) {
-      ++t;
-      add_count(notes_, "first tokens that reach into the prompt, not trained on");
+  void refuse_split_turns() const {
+    for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
+      if (std::any_of(turns_.begin(), turn,
+                      [&](const Turn& other) { return other.message == turn->message; })) {
+        fail(cat("messages[", turn->message,
+                 "]: the chat template renders this assistant turn in more than one place, so what "
+                 "to train on is unclear; mark it in the template with {% generation %} blocks"));
+      }
     }
-    return t < end ? tokens_.offsets[t].begin : turn.end;
   }
 
-  bool own_header(std::size_t byte) const {
-    const text::Segment* s = segment_at(byte);
-    return s != nullptr && (s->origin != Origin::kData || s->field == Field::kRole);
+  // The first token of the model's own text in a turn: behind the tokens that its generation
+  // prompt gives. A token that begins in the prompt and ends behind it is no target: no model has
+  // to emit it after the prompt.
+  std::size_t own_token(const Turn& turn) {
+    const GenerationPrompt& prompt =
+        role_is(turn.message - 1, "tool") ? frame_.after_tool : frame_.after_user;
+    const std::size_t first = view_.token_at(turn.begin);
+    const std::size_t end = view_.token_at(turn.end);
+    std::size_t t = first;
+    const auto& given = prompt.tokens;
+    while (t < end && t - first < given.ids.size() && view_.id(t) == given.ids[t - first] &&
+           view_.bytes(t).end - turn.begin == given.offsets[t - first].end) {
+      ++t;
+    }
+    const std::string_view text = view_.text().substr(turn.begin, turn.end - turn.begin);
+    const std::size_t shared = static_cast<std::size_t>(
+        std::mismatch(prompt.text.begin(), prompt.text.end(), text.begin(), text.end()).first -
+        prompt.text.begin());
+    // Behind the whole prompt, or behind the header of a turn that goes on otherwise.
+    std::size_t header = turn.begin + shared;
+    if (shared < prompt.text.size()) {
+      if (t == first) return own_without_prompt(first, end);
+      if (t == end) return t;
+      const std::size_t own_text = view_.first_text(view_.bytes(t).begin, turn.end);
+      if (own_text > header || view_.bytes(t).end <= own_text) return t;
+      header = own_text;
+    }
+    for (; t < end && view_.bytes(t).begin < header; ++t) {
+      if (view_.bytes(t).end > header)
+        add_count(notes_, "first tokens that reach into the prompt, not trained on");
+    }
+    return t;
+  }
+
+  // In a turn that is not framed like the prompt all the template writes before the text is header.
+  std::size_t own_without_prompt(std::size_t t, std::size_t end) const {
+    while (t < end && view_.frame_at(view_.bytes(t).begin)) ++t;
+    return t;
+  }
+
+  std::optional<std::size_t> end_token(const Turn& turn) const {
+    const auto t = view_.last_control_token(turn.begin, turn.end);
+    const auto& ends = frame_.end_tokens;
+    const bool known = t && std::find(ends.begin(), ends.end(), view_.id(*t)) != ends.end();
+    return known ? t : std::nullopt;
+  }
+
+  std::int32_t stop_of(const Turn& turn) const {
+    return message(turn.message).find("tool_calls") != nullptr ? frame_.stop_after_call
+                                                               : frame_.stop_after_answer;
   }
 
   void label_turn(const Turn& turn) {
-    const std::size_t own = own_text(turn);
-    const std::size_t first = token_at(settings_.supervise_role_header ? turn.begin : own);
-    std::size_t end = token_at(turn.end);
-    if (frame_.closes_turns) {
-      // The end token is the last thing the model emits; blanks behind it are the frame's.
-      for (std::size_t t = end; t > first; --t) {
-        if (!control_token(t - 1)) continue;
-        end = t;
-        break;
+    const std::size_t own = own_token(turn);
+    const std::size_t first = settings_.supervise_role_header ? view_.token_at(turn.begin) : own;
+    const std::optional<std::size_t> stop = end_token(turn);
+    // The end token is the last thing the model emits; blanks behind it are the frame's.
+    const std::size_t end = stop ? *stop + 1 : view_.token_at(turn.end);
+    set(first, end, true);
+    const std::size_t own_end = stop ? view_.bytes(*stop).begin : turn.end;
+    if (own < end) mask_reasoning(view_.bytes(own).begin, own_end);
+    if (stop) return;
+    if (frame_.closes_turns())
+      label_left_out_end(turn, end);
+    else if (settings_.supervise_next_role)
+      label_next_role(turn, end);
+  }
+
+  // Some templates end only the turns that others follow.
+  void label_left_out_end(const Turn& turn, std::size_t end) {
+    if (end < view_.size()) {
+      add_count(notes_, "assistant turns without the template's end token, before other text");
+    } else if (settings_.supervise_last_stop) {
+      last_stop_ = stop_of(turn);
+      add_count(notes_, "last turns without the template's end token: their last label");
+    }
+  }
+
+  void label_next_role(const Turn& turn, std::size_t end) {
+    if (end == view_.size()) {
+      if (settings_.supervise_last_stop) last_stop_ = stop_of(turn);
+      return;
+    }
+    // A second assistant turn in a row begins without the model having stopped.
+    if (role_is(turn.message + 1, "assistant")) return;
+    if (view_.control_token(end))
+      target_[end] = true;
+    else
+      add_count(notes_, "assistant turns followed by text of the template, without a stop");
+  }
+
+  void label_block(std::size_t begin, std::size_t end) {
+    const std::size_t first = view_.token_at(begin);
+    if (first > 0 && view_.bytes(first - 1).end > begin && !target_[first - 1])
+      add_count(notes_, "first tokens that reach into the prompt, not trained on");
+    set(first, view_.token_at(end), true);
+    const auto stop = view_.last_control_token(begin, end);
+    mask_reasoning(begin, stop ? view_.bytes(*stop).begin : end);
+  }
+
+  bool in_turn_left_out(std::size_t byte) const {
+    return std::any_of(turns_.begin(), turns_.end(), [&](const Turn& turn) {
+      return turn.begin <= byte && byte < turn.end && !trained(turn);
+    });
+  }
+
+  bool marked(const Turn& turn) const {
+    return std::any_of(rendered_.generation.begin(), rendered_.generation.end(),
+                       [&](const auto& b) {
+                         return b.first < b.second && b.first < turn.end && turn.begin < b.second;
+                       });
+  }
+
+  bool stop_is_marked(const Turn& turn) const {
+    if (const auto stop = end_token(turn)) return target_[*stop];
+    const std::size_t next = view_.token_at(turn.end);
+    if (role_is(turn.message + 1, "assistant")) return true;
+    return next < view_.size() && view_.control_token(next) && target_[next];
+  }
+
+  // Takes reasoning out of the targets where the settings ask for it. [begin, end): bytes of the
+  // model's own text without its stop.
+  void mask_reasoning(std::size_t begin, std::size_t end) {
+    if (!settings_.mask_reasoning_content && !settings_.mask_empty_think) return;
+    const std::vector<Reasoning> found = find_reasoning(view_, begin, end);
+    for (const Reasoning& r : found) {
+      if (r.empty && settings_.mask_empty_think) {
+        set(view_.token_at(r.begin), view_.token_at(blanks_behind(r.end, end)), false);
+        add_count(notes_, "empty think blocks, not trained on");
+      } else if (!r.empty && settings_.mask_reasoning_content) {
+        set(view_.token_at(r.begin), view_.token_at(r.end), false);
+        add_count(notes_, "reasoning blocks, not trained on");
       }
     }
-    set(first, end, true);
-    mask_thinking(own, turn.end);
-    if (!frame_.closes_turns && settings_.supervise_next_role) label_stop(turn, end);
+    if (!settings_.mask_reasoning_content) return;
+    const std::size_t from = found.empty() ? begin : found.back().end;
+    if (view_.text().substr(from, end - from).find("<think>") != std::string_view::npos)
+      add_count(notes_, "think tags within answers, trained on with what they hold");
   }
 
-  void label_stop(const Turn& turn, std::size_t end) {
-    if (end < tokens_.ids.size()) {
-      // A second assistant turn in a row begins without the model having stopped.
-      if (role_is(static_cast<std::size_t>(turn.message) + 1, "assistant")) return;
-      if (control_token(end))
-        target_[end] = true;
-      else
-        add_count(notes_, "assistant turns followed by text of the template, without a stop");
-      return;
-    }
-    const bool calls = message(turn.message).find("tool_calls") != nullptr;
-    const std::int32_t stop = calls ? frame_.stop_before_tool : frame_.stop_before_user;
-    if (!settings_.supervise_last_stop || stop < 0) return;
-    last_stop_ = stop;
+  // Blanks that the template writes behind.
+  std::size_t blanks_behind(std::size_t from, std::size_t end) const {
+    const std::size_t text = view_.first_text(from, end);
+    return std::min(view_.text().find_first_not_of(" \t\r\n", from), text);
   }
 
-  // Takes thinking out of the targets where the settings ask for it. `own`: where the model's own
-  // text begins; end: of its turn.
-  void mask_thinking(std::size_t own, std::size_t end) {
-    if (!settings_.mask_reasoning_content && !settings_.mask_empty_think) return;
-    const std::string_view text = rendered_.text;
-    std::size_t inner = text.find_first_not_of(kSpace, own);
-    inner = std::min(inner, end);
-    std::size_t block = inner;
-    if (text.substr(inner).starts_with(kThink)) {
-      inner += kThink.size();
-    } else if (trim_end(text.substr(0, own)).ends_with(kThink)) {
-      block = inner = own;
-    } else if (!text.substr(inner).starts_with(kEndThink)) {
-      return;
-    }
-    std::size_t close = find_close(inner, end);
-    if (close == std::string_view::npos) return;
-    const bool empty = blank(text.substr(inner, close - inner));
-    close += kEndThink.size();
-    if (empty && settings_.mask_empty_think) {
-      const std::size_t next = std::min(text.find_first_not_of(kSpace, close), end);
-      const text::Segment* s = segment_at(close);
-      if (s != nullptr && s->origin != Origin::kData) close = std::min(next, s->end);
-      set(token_at(own), token_at(close), false);
-      add_count(notes_, "empty think blocks, not trained on");
-    } else if (!empty && settings_.mask_reasoning_content) {
-      set(token_at(block), token_at(close), false);
-      add_count(notes_, "reasoning blocks, not trained on");
-    }
-  }
-
-  // "</think>" as the template wrote it, else as the text spells it.
-  std::size_t find_close(std::size_t from, std::size_t end) const {
-    const std::string_view text = std::string_view(rendered_.text).substr(0, end);
-    const std::size_t first = text.find(kEndThink, from);
-    for (std::size_t at = first; at != std::string_view::npos; at = text.find(kEndThink, at + 1)) {
-      const text::Segment* s = segment_at(at);
-      if (s != nullptr && s->origin != Origin::kData) return at;
-    }
-    return first;
-  }
-
-  void count_missing(const std::vector<Turn>& turns) {
+  void count_missing() {
     std::vector<bool> rendered(messages_.size(), false);
     std::vector<bool> reasoned(messages_.size(), false);
-    for (const Turn& turn : turns) rendered[static_cast<std::size_t>(turn.message)] = true;
+    for (const Turn& turn : turns_) rendered[static_cast<std::size_t>(turn.message)] = true;
     for (const text::Segment& s : rendered_.segments) {
-      if (s.field == Field::kReasoningContent && s.message >= 0 && s.begin < s.end) {
+      if (s.field == Field::kReasoningContent && s.message >= 0 && s.begin < s.end)
         reasoned[static_cast<std::size_t>(s.message)] = true;
-      }
     }
     for (std::size_t m = 0; m < messages_.size(); ++m) {
-      if (!role_is(m, "assistant")) continue;
-      const Value* reasoning = messages_[m].find("reasoning_content");
-      if (reasoning != nullptr && reasoning->is_string() && !blank(reasoning->as_string()) &&
-          !reasoned[m]) {
-        add_count(notes_, "reasoning blocks that the chat template leaves out");
-      }
+      const auto number = static_cast<std::int32_t>(m);
+      if (!role_is(number, "assistant")) continue;
       if (!rendered[m]) add_count(notes_, "assistant turns that the chat template leaves out");
+      if (!is_trained_on(messages_, m))
+        add_count(notes_, "assistant turns of weight 0, not trained on");
+      const std::string_view in_content = inline_reasoning(messages_[m]);
+      if ((has_reasoning_field(messages_[m]) && !reasoned[m]) || !shows(number, in_content))
+        add_count(notes_, "reasoning blocks that the chat template leaves out");
       const Value* content = messages_[m].find("content");
       if (content != nullptr && content->is_string() && content->size() == 0 &&
           messages_[m].find("tool_calls") == nullptr) {
@@ -237,30 +256,51 @@ class Labeller {
     }
   }
 
+  // Whether a message's turn has this text.
+  bool shows(std::int32_t m, std::string_view text) const {
+    return text.empty() || std::any_of(turns_.begin(), turns_.end(), [&](const Turn& turn) {
+             return turn.message == m &&
+                    view_.text().substr(turn.begin, turn.end - turn.begin).find(text) !=
+                        std::string_view::npos;
+           });
+  }
+
   ChatLabels finish() {
     ChatLabels out;
-    const std::size_t n = tokens_.ids.size();
+    const std::size_t n = view_.size();
     out.labels.assign(n, kNoLabel);
     for (std::size_t t = 1; t < n; ++t) {
-      if (target_[t]) out.labels[t - 1] = tokens_.ids[t];
+      if (target_[t]) out.labels[t - 1] = view_.id(t);
     }
     if (n > 0 && last_stop_ >= 0) out.labels[n - 1] = last_stop_;
     out.notes = std::move(notes_);
     return out;
   }
 
+  const RenderedView view_;
   const text::Rendered& rendered_;
-  const text::Encoding& tokens_;
   const Value::Array& messages_;
   const TurnFrame& frame_;
-  const text::Tokenizer& tokenizer_;
   const ChatSettings& settings_;
+  const std::vector<Turn> turns_;
   std::vector<bool> target_;  // per token: whether its predecessor is to predict it
   std::int32_t last_stop_ = -1;
   std::vector<Count> notes_;
 };
 
 }  // namespace
+
+bool is_trained_on(const Value::Array& messages, std::size_t message) {
+  const Value* weight = messages[message].find("weight");
+  if (weight == nullptr || weight->is_null()) return true;
+  const bool zero = *weight == Value(0) || *weight == Value(0.0) || *weight == Value(false);
+  const bool one = *weight == Value(1) || *weight == Value(1.0) || *weight == Value(true);
+  if (!zero && !one) {
+    fail(cat("messages[", message, "].weight: expected 0 (the turn is not trained on) or 1, found ",
+             io::to_json(*weight)));
+  }
+  return one;
+}
 
 ChatLabels label_chat(const text::Rendered& rendered, const text::Encoding& tokens,
                       const Value::Array& messages, const TurnFrame& frame,

@@ -5,9 +5,9 @@
 //
 // A target is a token the model itself must emit: an assistant turn without what the generation
 // prompt already gives, up to and including its stop. The stop is the turn's own end token
-// (ChatML's <|im_end|>), or, in templates without one (GLM), the role marker that follows. After
-// the last turn GLM's stop is a label without an input token. Templates with generation blocks say
-// themselves what is trained on; only the masks are applied to them.
+// (ChatML's <|im_end|>), or, in templates without one (GLM), the role marker that follows. Where
+// the render ends without the last turn's stop, it is a label without an input token. Templates
+// with generation blocks say themselves what is trained on; only the masks are applied to them.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,13 +20,21 @@
 
 namespace glmtune::data {
 
+// What precedes a turn's own text, from the turn's begin on.
+struct GenerationPrompt {
+  std::string text;
+  text::Encoding tokens;  // offsets are bytes of `text`
+};
+
 // How a template frames assistant turns; found by rendering short probe conversations.
 struct TurnFrame {
-  std::string prompt_after_user;  // the generation prompt, also what precedes a turn's own text
-  std::string prompt_after_tool;
-  bool closes_turns = false;           // turns end with a token of their own
-  std::int32_t stop_before_user = -1;  // the marker that follows a turn; -1: none is known
-  std::int32_t stop_before_tool = -1;  // the same after a turn that ends in a tool call
+  GenerationPrompt after_user;
+  GenerationPrompt after_tool;
+  // Tokens of their own that turns end with; empty where the role marker that follows ends them.
+  std::vector<std::int32_t> end_tokens;
+  std::int32_t stop_after_answer = -1;  // end token or following marker; -1: none is known
+  std::int32_t stop_after_call = -1;    // the same for a turn that ends in a tool call
+  bool closes_turns() const { return !end_tokens.empty(); }
 };
 
 // `options` holds the context variables beside messages, tools and add_generation_prompt. Throws
@@ -40,7 +48,12 @@ struct Turn {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
-// The assistant turns of a render in order; messages the template leaves out have none.
+// OpenAI's "weight" of an assistant message: 0 (0.0, false) leaves its turn out of the targets, 1
+// (or none) is as usual. Throws Error for anything else.
+bool is_trained_on(const io::Value::Array& messages, std::size_t message);
+
+// The assistant turns of a render in order; messages the template leaves out have none, and those
+// it renders in several places have several.
 std::vector<Turn> find_turns(const text::Rendered& rendered, const io::Value::Array& messages);
 
 struct ChatLabels {
@@ -52,5 +65,11 @@ ChatLabels label_chat(const text::Rendered& rendered, const text::Encoding& toke
                       const io::Value::Array& messages, const TurnFrame& frame,
                       const text::Tokenizer& tokenizer, const ChatSettings& settings,
                       bool has_generation_blocks);
+
+// What of assistant turns these settings never train on with this template, each with the setting
+// or the reason: read off the labels of a probe conversation.
+std::vector<std::string> never_trained(const text::ChatTemplate& chat_template,
+                                       const text::Tokenizer& tokenizer, const io::Value& options,
+                                       const TurnFrame& frame, const ChatSettings& settings);
 
 }  // namespace glmtune::data

@@ -31,7 +31,7 @@ struct Sample {
 
 // Of everything that makes ids and labels of a row: tokenizer, templates, masks. Raised whenever
 // the same row and settings give another sample, so that no cache has the old one.
-inline constexpr std::int64_t kSampleVersion = 3;
+inline constexpr std::int64_t kSampleVersion = 4;
 
 class SampleMaker {
  public:

@@ -1,10 +1,10 @@
 // find_turns and probe_turns.
 #include <algorithm>
 
-#include "base/cat.h"
 #include "base/error.h"
 #include "data/chat_labels.h"
-#include "text/encode_rendered.h"
+#include "data/probe.h"
+#include "data/rendered_view.h"
 
 namespace glmtune::data {
 namespace {
@@ -44,82 +44,50 @@ std::vector<std::int32_t> owners(const Rendered& rendered) {
   return owner;
 }
 
-Value message(const char* role, const char* content) {
-  Value m{Value::Object{}};
-  m.set("role", role);
-  m.set("content", content);
-  return m;
+// What add_generation_prompt appends after these messages, from where an answer's turn begins.
+GenerationPrompt generation_prompt(const Probe& probe, const Value::Array& before) {
+  const Rendered plain = probe.render(before, false);
+  const Rendered prompted = probe.render(before, true);
+  if (prompted.text == plain.text) return {};
+  std::size_t begin = prompted.text.starts_with(plain.text) ? plain.text.size() : 0;
+  // Some templates write between the turns only where another follows.
+  Value::Array answered = before;
+  answered.push_back(probe_message("assistant", "y"));
+  const Rendered full = probe.render(answered, false);
+  const auto turns = find_turns(full, answered);
+  const std::string_view common(full.text.data(), turns.empty() ? 0 : turns.back().begin);
+  if (!common.empty() && prompted.text.starts_with(common)) begin = common.size();
+  if (begin == 0) return {};
+  GenerationPrompt out{.text = prompted.text.substr(begin), .tokens = {}};
+  const text::Encoding tokens = probe.encode(prompted);
+  for (std::size_t t = 0; t < tokens.ids.size(); ++t) {
+    if (tokens.offsets[t].begin < begin) continue;
+    out.tokens.ids.push_back(tokens.ids[t]);
+    out.tokens.offsets.push_back({tokens.offsets[t].begin - begin, tokens.offsets[t].end - begin});
+  }
+  return out;
 }
 
-Value tool_call_message() {
-  Value function{Value::Object{}};
-  function.set("name", "f");
-  function.set("arguments", Value(Value::Object{}));
-  Value call{Value::Object{}};
-  call.set("id", "call00001");
-  call.set("type", "function");
-  call.set("function", std::move(function));
-  Value m = message("assistant", "");
-  m.set("tool_calls", Value(Value::Array{std::move(call)}));
-  return m;
-}
-
-class Probe {
- public:
-  Probe(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer,
-        const Value& options)
-      : template_(chat_template), tokenizer_(tokenizer), options_(options) {}
-
-  Rendered render(const Value::Array& messages, bool generation_prompt) const {
-    Value context{Value::Object{}};
-    context.set("messages", Value(messages));
-    context.set("tools", Value());
-    context.set("add_generation_prompt", generation_prompt);
-    for (const auto& [key, value] : options_.as_object()) context.set(key, value);
-    return template_.render(context);
-  }
-
-  // What add_generation_prompt appends after these messages.
-  std::string generation_prompt(const Value::Array& messages) const {
-    const std::string plain = render(messages, false).text;
-    const std::string prompted = render(messages, true).text;
-    if (!prompted.starts_with(plain)) return "";
-    return prompted.substr(plain.size());
-  }
-
-  struct Ending {
-    bool closed = false;
-    std::int32_t next_marker = -1;
-  };
-  // How the turn of message 1 ends, given what follows it.
-  Ending ending(const Value::Array& messages) const {
-    const Rendered rendered = render(messages, false);
-    const auto turns = find_turns(rendered, messages);
-    Ending out;
-    if (turns.empty()) return out;
-    text::EncodeCache cache;
-    const auto tokens = encode_rendered(tokenizer_, rendered, cache).tokens;
-    // After the last text of the user, or at the begin of the turn when there is none.
-    std::size_t content_end = turns[0].begin;
-    for (const auto& s : rendered.segments) {
-      if (s.origin == Origin::kData && s.message == 1 && s.field == text::Field::kContent) {
-        content_end = s.end;
-      }
-    }
-    for (std::size_t t = 0; t < tokens.ids.size(); ++t) {
-      if (tokenizer_.added_token(tokens.ids[t]) == nullptr) continue;
-      const std::size_t at = tokens.offsets[t].begin;
-      if (at >= content_end && at < turns[0].end) out.closed = true;
-      if (at == turns[0].end) out.next_marker = tokens.ids[t];
-    }
-    return out;
-  }
-
- private:
-  const text::ChatTemplate& template_;
-  const text::Tokenizer& tokenizer_;
-  const Value& options_;
+struct Ending {
+  std::int32_t end_token = -1;
+  std::int32_t next_marker = -1;
 };
+// How the turn of a message ends, given what follows it.
+Ending ending(const Probe& probe, const text::Tokenizer& tokenizer, const Value::Array& messages,
+              std::size_t message) {
+  const Rendered rendered = probe.render(messages, false);
+  const text::Encoding tokens = probe.encode(rendered);
+  const RenderedView view(rendered, tokens, tokenizer);
+  Ending out;
+  for (const Turn& turn : find_turns(rendered, messages)) {
+    if (turn.message != static_cast<std::int32_t>(message)) continue;
+    const auto end = view.last_control_token(turn.begin, turn.end);
+    const std::size_t next = view.token_at(turn.end);
+    out.end_token = end ? view.id(*end) : -1;
+    out.next_marker = view.control_token(next) ? view.id(next) : -1;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -129,18 +97,10 @@ std::vector<Turn> find_turns(const Rendered& rendered, const Value::Array& messa
   for (std::size_t i = 0; i < owner.size(); ++i) {
     const auto& segment = rendered.segments[i];
     if (!is_assistant(messages, owner[i]) || segment.begin == segment.end) continue;
-    if (!turns.empty() && turns.back().message == owner[i] && turns.back().end == segment.begin) {
+    if (!turns.empty() && turns.back().message == owner[i] && turns.back().end == segment.begin)
       turns.back().end = segment.end;
-      continue;
-    }
-    for (const Turn& turn : turns) {
-      if (turn.message == owner[i]) {
-        fail(cat("messages[", owner[i],
-                 "]: the chat template renders this assistant turn in more than one place, so what "
-                 "to train on is unclear; mark it in the template with {% generation %} blocks"));
-      }
-    }
-    turns.push_back({owner[i], segment.begin, segment.end});
+    else
+      turns.push_back({owner[i], segment.begin, segment.end});
   }
   return turns;
 }
@@ -148,28 +108,38 @@ std::vector<Turn> find_turns(const Rendered& rendered, const Value::Array& messa
 TurnFrame probe_turns(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer,
                       const Value& options) {
   const Probe probe(chat_template, tokenizer, options);
-  const Value user = message("user", "x");
-  const Value answer = message("assistant", "y");
+  const Value user = probe_message("user", "x");
+  const Value answer = probe_message("assistant", "y");
   TurnFrame frame;
-  frame.prompt_after_user = probe.generation_prompt({user});
-  if (frame.prompt_after_user.empty() && !chat_template.has_generation_blocks()) {
+  const Value::Array question = probe.conversation({user});
+  const std::size_t turn = question.size();
+  frame.after_user = generation_prompt(probe, question);
+  if (frame.after_user.text.empty() && !chat_template.has_generation_blocks()) {
     fail(
         "the chat template adds no generation prompt, so where the model's own text begins is "
         "unknown; mark it in the template with {% generation %} blocks");
   }
-  const Probe::Ending before_user = probe.ending({user, answer, user});
-  frame.closes_turns = before_user.closed;
-  frame.stop_before_user = before_user.next_marker;
-  frame.prompt_after_tool = frame.prompt_after_user;
-  frame.stop_before_tool = frame.stop_before_user;
-  Value result = message("tool", "z");
-  result.set("tool_call_id", "call00001");
+  const auto learn = [&](const Value::Array& messages) {
+    const Ending found = ending(probe, tokenizer, messages, turn);
+    const auto& ends = frame.end_tokens;
+    if (found.end_token >= 0 && std::find(ends.begin(), ends.end(), found.end_token) == ends.end())
+      frame.end_tokens.push_back(found.end_token);
+    return found.end_token >= 0 ? found.end_token : found.next_marker;
+  };
+  frame.stop_after_answer = learn(probe.conversation({user, answer, user}));
+  const bool closes = frame.closes_turns();
+  if (closes) learn(probe.conversation({user, answer}));
+  frame.after_tool = frame.after_user;
+  frame.stop_after_call = frame.stop_after_answer;
   try {
-    const Value call = tool_call_message();
-    const std::string after_tool = probe.generation_prompt({user, call, result});
-    if (!after_tool.empty()) frame.prompt_after_tool = after_tool;
-    const Probe::Ending before_tool = probe.ending({user, call, result});
-    if (before_tool.next_marker >= 0) frame.stop_before_tool = before_tool.next_marker;
+    const Value::Array called = probe.conversation({user, probe_call(), probe_result()});
+    GenerationPrompt after_tool = generation_prompt(probe, called);
+    if (!after_tool.text.empty()) frame.after_tool = std::move(after_tool);
+    const Ending call = ending(probe, tokenizer, called, turn);
+    const std::int32_t stop = closes ? call.end_token : call.next_marker;
+    if (stop < 0) return frame;
+    frame.stop_after_call = stop;
+    if (closes) learn(called);
   } catch (const text::TemplateError&) {
     // A template without tools: its turns all end as before a user's.
   }

@@ -48,6 +48,15 @@ std::string problem_of_template(std::string_view source) {
   return cat("is not UTF-8 text (line ", line + 1, ")");
 }
 
+Field field_of(std::string_view key) {
+  if (key == "role") return Field::kRole;
+  if (key == "content") return Field::kContent;
+  if (key == "reasoning_content" || key == "thinking" || key == "reasoning")
+    return Field::kReasoningContent;
+  if (key == "tool_calls") return Field::kToolCalls;
+  return Field::kOther;
+}
+
 ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
   return parse(std::move(source), std::move(where), "");
 }
@@ -133,6 +142,7 @@ Rendered ChatTemplate::render(const io::Value& context, const RenderOptions& opt
     begin = run.end;
   }
   out.generation = evaluator.generation();
+  out.unread = evaluator.unread();
   return out;
 }
 

@@ -28,11 +28,13 @@ enum class Field : std::uint8_t {
   kNone,
   kRole,
   kContent,
-  kReasoningContent,
+  kReasoningContent,  // also what templates read it from under other names: thinking, reasoning
   kToolCalls,
   kTools,
   kOther,
 };
+
+Field field_of(std::string_view key);  // of a message
 
 struct Segment {
   std::size_t begin = 0;
@@ -45,11 +47,18 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// A field of a message that the template did not read.
+struct UnreadField {
+  std::int32_t message = -1;
+  std::string key;
+};
+
 struct Rendered {
   std::string text;
   std::vector<Segment> segments;  // in order, without gaps, cover the text
   // Byte spans of the generation blocks in the order of their ends; may be empty spans.
   std::vector<std::pair<std::size_t, std::size_t>> generation;
+  std::vector<UnreadField> unread;
 };
 
 struct RenderLimits {

@@ -224,6 +224,7 @@ Args Evaluator::evaluate_arguments(const Expr& e) {
     } else if (argument.kind == ExprKind::kSpreadNamed) {
       const Val all = evaluate(*argument.children[0]);
       if (!all.is(Kind::kDict)) raise("TypeError", "argument after ** must be a mapping");
+      all.dict().read_all();
       for (const auto& [key, value] : all.dict().items) {
         if (!key.is(Kind::kString)) raise("TypeError", "keywords must be strings");
         spread.emplace_back(key.string().text, value);

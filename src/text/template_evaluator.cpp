@@ -46,11 +46,26 @@ Evaluator::Evaluator(const Program& program, Heap& h, const RenderOptions& o)
 void Evaluator::run(const io::Value& context) {
   auto outermost = scope_within(nullptr);
   for (auto& [name, value] : context_values(heap, context)) {
+    if (name == "messages") messages_ = value;
     const auto symbol = program_.symbols.ids.find(name);
     if (symbol != program_.symbols.ids.end()) outermost->set(symbol->second, std::move(value));
   }
   scope_ = scope_within(std::move(outermost), program_.unset);
   run_body(program_.body);
+}
+
+std::vector<UnreadField> Evaluator::unread() const {
+  std::vector<UnreadField> out;
+  if (!messages_.is(Kind::kList)) return out;
+  for (const Val& m : messages_.list().items) {
+    if (!is_message(m)) continue;
+    const DictObject& fields = m.dict();
+    for (std::size_t i = 0; i < fields.items.size(); ++i) {
+      if (!fields.reads->at(i))
+        out.push_back({m.source.message, fields.items[i].first.string().text});
+    }
+  }
+  return out;
 }
 
 void Evaluator::write(const Val& v) {

@@ -38,6 +38,7 @@ class Evaluator final : public Runtime {
 
   TextBuilder& text() { return top_; }
   const std::vector<std::pair<std::size_t, std::size_t>>& generation() const { return generation_; }
+  std::vector<UnreadField> unread() const;          // of messages
   int line() const { return line_; }                // of what is being evaluated
   int message() const { return current_message_; }  // being rendered, -1 outside loops over them
 
@@ -101,6 +102,7 @@ class Evaluator final : public Runtime {
   TextBuilder* out_ = &top_;
   std::shared_ptr<Scope> scope_;
   std::vector<std::pair<std::size_t, std::size_t>> generation_;
+  Val messages_;
   const Val* block_text_ = nullptr;  // what a filter block's filters apply to
   bool folding_ = false;
   int depth_ = 0;

@@ -269,6 +269,7 @@ Val items_filter(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "items", {});
   std::vector<Val> out;
   if (v.is(Kind::kDict)) {
+    v.dict().read_all();
     for (const auto& [key, value] : v.dict().items) {
       rt.heap.step();
       out.push_back(list(rt.heap, {key, value}, Kind::kTuple));

@@ -63,6 +63,7 @@ DictObject::Items merged(Heap& heap, const Args& args) {
   if (args.positional.size() > 1) raise("TypeError", "dict() takes one positional argument");
   for (const Val& from : args.positional) {
     if (from.is(Kind::kDict)) {
+      from.dict().read_all();
       for (const auto& [k, v] : from.dict().items) set(k, v);
       continue;
     }

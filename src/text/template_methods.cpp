@@ -34,6 +34,7 @@ Val dict_method(Heap& heap, const Val& self, const std::string& name, const Args
   heap.step(items.size());
   if (name == "items" || name == "keys" || name == "values") {
     Parameters p(args, name, {});
+    if (name != "keys") self.dict().read_all();
     std::vector<Val> out;
     for (const auto& [key, value] : items) {
       out.push_back(name == "items"  ? list(heap, {key, value}, Kind::kTuple)
@@ -48,9 +49,7 @@ Val dict_method(Heap& heap, const Val& self, const std::string& name, const Args
   if (name == "get") {
     Parameters p(args, "get", {"key", "default"});
     require_hashable(heap, p.required(0));
-    for (const auto& [key, value] : items) {
-      if (equals(heap, key, p.required(0))) return value;
-    }
+    if (const Val* v = self.dict().find(heap, p.required(0))) return *v;
     return p[1] != nullptr ? *p[1] : none();
   }
   if (name == "copy") return self;

@@ -184,13 +184,9 @@ Val item(Heap& heap, const Val& object, const Val& key) {
   heap.step();
   if (object.is(Kind::kUndefined)) undefined_error(object);
   if (object.is(Kind::kDict)) {
-    if (key.is(Kind::kString)) {
-      if (const Val* v = object.dict().find(key.string().text)) return *v;
-    } else {
-      for (const auto& [k, v] : object.dict().items) {
-        if (equals(heap, k, key)) return v;
-      }
-    }
+    const Val* v = key.is(Kind::kString) ? object.dict().find(key.string().text)
+                                         : object.dict().find(heap, key);
+    if (v != nullptr) return *v;
   } else if (key.is(Kind::kInt) || key.is(Kind::kBool)) {
     std::int64_t i = as_int(key, "index");
     if (object.is(Kind::kString)) {

@@ -184,9 +184,7 @@ bool contains(Heap& heap, const Val& item, const Val& container) {
   if (container.is(Kind::kDict)) {
     require_hashable(heap, item);
     heap.step(container.dict().items.size() / 8);
-    const auto& items = container.dict().items;
-    return std::any_of(items.begin(), items.end(),
-                       [&](const auto& p) { return equals(heap, p.first, item); });
+    return container.dict().find(heap, item) != nullptr;
   }
   const auto all = elements(heap, container);
   heap.step(all->items.size() / 8);

@@ -115,6 +115,7 @@ Val dictsort(Runtime& rt, const Val& v, const Args& args) {
   if (v.is(Kind::kUndefined)) undefined_error(v);
   if (!v.is(Kind::kDict)) raise("TypeError", "dictsort needs a mapping");
   std::vector<std::pair<Val, Val>> keyed;
+  v.dict().read_all();
   for (const auto& [key, value] : v.dict().items) {
     keyed.emplace_back(key_of(rt, by == "key" ? key : value, nullptr, !p.flag(0, false)),
                        list(rt.heap, {key, value}, Kind::kTuple));

@@ -141,6 +141,7 @@ class JsonDumper {
 
   void object(const Val& v, int depth) {
     std::vector<const std::pair<Val, Val>*> items;
+    v.dict().read_all();
     for (const auto& item : v.dict().items) items.push_back(&item);
     if (items.empty()) {
       out_ += "{}";
@@ -206,6 +207,7 @@ std::string repr(Heap& heap, const Val& v, int depth) {
     case Kind::kView:
       return joined(cat(v.list().name, "(["), "])");
     case Kind::kDict: {
+      v.dict().read_all();
       std::string out = "{";
       for (const auto& [key, value] : v.dict().items) {
         if (out.size() > 1) out += ", ";

@@ -21,14 +21,6 @@ int nested(int depth) {
   return depth + 1;
 }
 
-Field field_of(std::string_view key) {
-  if (key == "role") return Field::kRole;
-  if (key == "content") return Field::kContent;
-  if (key == "reasoning_content") return Field::kReasoningContent;
-  if (key == "tool_calls") return Field::kToolCalls;
-  return Field::kOther;
-}
-
 Val from_json(Heap& heap, const io::Value& v, Source source) {
   Val out;
   switch (v.kind()) {
@@ -77,6 +69,8 @@ Val from_message(Heap& heap, const io::Value& v, std::int32_t index) {
                        from_json(heap, value, {Origin::kData, field_of(key), index}));
   }
   Val out = dict(heap, std::move(items));
+  auto& object = static_cast<DictObject&>(*out.object);
+  object.reads = std::make_unique<std::vector<bool>>(object.items.size(), false);
   out.source = {Origin::kData, Field::kNone, index};
   return out;
 }
@@ -117,11 +111,28 @@ DictObject::DictObject(Heap* heap, Items i)
   for (const auto& item : items) depth = std::max(depth, nested(depth_of(item.second)));
 }
 
+const Val* DictObject::found(std::size_t i) const {
+  if (reads) (*reads)[i] = true;
+  return &items[i].second;
+}
+
 const Val* DictObject::find(std::string_view key) const {
-  for (const auto& [k, v] : items) {
-    if (k.is(Kind::kString) && k.string().text == key) return &v;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Val& k = items[i].first;
+    if (k.is(Kind::kString) && k.string().text == key) return found(i);
   }
   return nullptr;
+}
+
+const Val* DictObject::find(Heap& heap, const Val& key) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (equals(heap, items[i].first, key)) return found(i);
+  }
+  return nullptr;
+}
+
+void DictObject::read_all() const {
+  if (reads) reads->assign(items.size(), true);
 }
 
 Val* NamespaceObject::find(std::string_view name) {

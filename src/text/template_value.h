@@ -164,9 +164,16 @@ struct RangeObject : ListObject {
 struct DictObject : Object {
   using Items = std::vector<std::pair<Val, Val>>;
   DictObject(Heap* heap, Items i);
-  const Val* find(std::string_view key) const;
+  const Val* find(std::string_view key) const;  // a look-up of the template's, as the next two
+  const Val* find(Heap& heap, const Val& key) const;
+  void read_all() const;
   Items items;
   int depth;
+  // Of a message: which of its items the template has looked at.
+  std::unique_ptr<std::vector<bool>> reads;
+
+ private:
+  const Val* found(std::size_t i) const;
 };
 struct NamespaceObject : Cyclic {
   explicit NamespaceObject(Heap* heap) : Cyclic(heap, sizeof(NamespaceObject)) {}

@@ -273,7 +273,7 @@ TEST_F(Chat, AVocabularySmallerThanTheTokenizersIsNamed) {
 TEST_F(Chat, SamplesOfThisVersionAreThese) {
   row(cat(kUserHi, ", ", kReasoned, ", ", kUserHi, ", ", one_line(kCall), ", ", kResult, ", ",
           kAnswer));
-  EXPECT_EQ(kSampleVersion, 3);
+  EXPECT_EQ(kSampleVersion, 4);
   EXPECT_EQ(open()->fingerprint(), "53b4a42b1a9772627c7eb00c3684ae33");
 }
 

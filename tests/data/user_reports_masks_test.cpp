@@ -24,6 +24,59 @@ TEST_F(MaskReports, ReasoningAndCallsAreRenderedAndAnUnknownFieldIsReported) {
     EXPECT_FALSE(has(text, cat("\"", used, "\" is not used"))) << text;
 }
 
+// 3: also where the template has the field's name elsewhere: GLM's reads "text" and "output" of
+// parts of tool results, "name" of calls.
+TEST_F(MaskReports, AFieldThatTheTemplateReadsOfOtherThingsIsReported) {
+  row(R"({"role": "user", "content": "hi", "name": "alice"},
+         {"role": "assistant", "content": "", "text": "the answer", "output": "x", "id": null})");
+  rows({one_line(slurp(path_))});
+  const std::string text = open()->summary().text();
+  for (const char* field : {"text", "output", "name"})
+    EXPECT_TRUE(has(text, cat("message field \"", field, "\" is not used by the chat template: 1")))
+        << text;
+  EXPECT_FALSE(has(text, "\"id\"")) << text;
+}
+
+// 3: a template that takes a message apart or prints it has used all of it.
+TEST_F(MaskReports, AMessageUsedWholeHasNoUnusedFields) {
+  row(R"({"role": "user", "content": "hi"}, {"role": "assistant", "content": "b", "foo": 1})");
+  for (const char* use :
+       {"{{ m | tojson }}", "{% for k, v in m.items() %}{{ v }}{% endfor %}", "{{ m }}",
+        "{{ m['foo'] }}", "{{ m.get('foo') }}", "{% if 'foo' in m %}{{ m.content }}{% endif %}"}) {
+    settings_.chat_template =
+        cat("{% for m in messages %}<|im_start|>", use, "<|im_end|>{% endfor %}",
+            "{% if add_generation_prompt %}<|im_start|>{% endif %}");
+    EXPECT_FALSE(has(open()->summary().text(), "is not used")) << use;
+  }
+}
+
+// OpenAI's fine-tuning format.
+TEST_F(MaskReports, ATurnOfWeightZeroIsNotTrainedOn) {
+  const auto turns = [&](const std::string& weight) {
+    row(cat(kUserHi, R"(, {"role": "assistant", "content": "no", "weight": )", weight, "}, ",
+            kUserHi, R"(, {"role": "assistant", "content": "yes", "weight": 1})"));
+  };
+  for (const char* zero : {"0", "0.0", "false"}) {
+    turns(zero);
+    EXPECT_EQ(shown(),
+              "[gMASK]<sop><|user|>hi<|assistant|><think></think>no<|user|>hi<|assistant|><think>"
+              "⟦</think>yes⟧ then ⟦<|user|>⟧");
+    EXPECT_TRUE(has(open()->summary().text(), "assistant turns of weight 0, not trained on: 1"));
+    EXPECT_FALSE(has(open()->summary().text(), "weight\" is not used"));
+  }
+  turns("null");
+  EXPECT_TRUE(has(shown(), "⟦</think>no<|user|>⟧")) << shown();
+  turns("0.5");
+  EXPECT_TRUE(has(error(), path_ + ":1: messages[1].weight: expected 0")) << error();
+  settings_.chat_template =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'user' %}{{ m.content }}"
+      "{% else %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% endif %}"
+      "{% endfor %}";
+  turns("0");
+  EXPECT_TRUE(has(shown(), "assistant\nno<|im_end|><|im_start|>")) << shown();
+  EXPECT_TRUE(has(shown(), "⟦yes<|im_end|>⟧")) << shown();
+}
+
 // 5: files whose rows were unified by a columnar loader have nulls where a field is absent.
 TEST_F(MaskReports, FieldsThatAreNullAreAbsent) {
   row(R"({"role": "user", "content": "hi", "tool_calls": null, "reasoning_content": null,
