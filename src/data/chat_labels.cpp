@@ -125,8 +125,9 @@ class Labeller {
     return t;
   }
 
-  std::optional<std::size_t> end_token(const Turn& turn) const {
-    const auto t = view_.last_control_token(turn.begin, turn.end);
+  // Of a turn or a block.
+  std::optional<std::size_t> end_token(std::size_t begin, std::size_t end) const {
+    const auto t = view_.last_control_token(begin, end);
     const auto& ends = frame_.end_tokens;
     const bool known = t && std::find(ends.begin(), ends.end(), view_.id(*t)) != ends.end();
     return known ? t : std::nullopt;
@@ -140,7 +141,7 @@ class Labeller {
   void label_turn(const Turn& turn) {
     const std::size_t own = own_token(turn);
     const std::size_t first = settings_.supervise_role_header ? view_.token_at(turn.begin) : own;
-    const std::optional<std::size_t> stop = end_token(turn);
+    const std::optional<std::size_t> stop = end_token(turn.begin, turn.end);
     // The end token is the last thing the model emits; blanks behind it are the frame's.
     const std::size_t end = stop ? *stop + 1 : view_.token_at(turn.end);
     set(first, end, true);
@@ -181,7 +182,7 @@ class Labeller {
     if (first > 0 && view_.bytes(first - 1).end > begin && !target_[first - 1])
       add_count(notes_, "first tokens that reach into the prompt, not trained on");
     set(first, view_.token_at(end), true);
-    const auto stop = view_.last_control_token(begin, end);
+    const auto stop = end_token(begin, end);
     mask_reasoning(begin, stop ? view_.bytes(*stop).begin : end);
   }
 
@@ -199,7 +200,7 @@ class Labeller {
   }
 
   bool stop_is_marked(const Turn& turn) const {
-    if (const auto stop = end_token(turn)) return target_[*stop];
+    if (const auto stop = end_token(turn.begin, turn.end)) return target_[*stop];
     const std::size_t next = view_.token_at(turn.end);
     if (role_is(turn.message + 1, "assistant")) return true;
     return next < view_.size() && view_.control_token(next) && target_[next];

@@ -61,7 +61,8 @@ constexpr const char* kToolConversations[] = {
          {"id": "d", "type": "function", "function": {"name": "g", "arguments": {}}}]})",
     R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "b",
         "reasoning_content": "r", "tool_calls":
-        [{"id": "c", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]},
+        [{"id": "c", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
+         {"id": "d", "type": "function", "function": {"name": "g", "arguments": {}}}]},
        {"role": "tool", "tool_call_id": "c", "content": ""},
        {"role": "tool", "tool_call_id": "d", "content": "y"})",
 };

@@ -286,6 +286,25 @@ TEST(ChatTemplate, KnowsWhatItMentions) {
       ChatTemplate::parse("{% generation %}{% endgeneration %}", "t").has_generation_blocks());
 }
 
+TEST(ChatTemplate, NamesTheFieldsThatItDidNotReadOfAMessage) {
+  const auto unread = [](const std::string& source) {
+    const io::Value context = io::parse_json(
+        R"({"messages": [{"role": "user", "content": "a", "name": "n"}, {"role": "bot", "x": 1}]})",
+        "t");
+    std::string out;
+    for (const auto& [message, key] : ChatTemplate::parse(source, "t").render(context).unread)
+      out += cat(message, key, " ");
+    return out;
+  };
+  EXPECT_EQ(unread("{% for m in messages %}{{ m.role }}{{ m['content'] }}{% endfor %}"),
+            "0name 1x ");
+  EXPECT_EQ(unread("{{ messages[0].name }}{{ messages[1].get('role') }}"), "0role 0content 1x ");
+  EXPECT_EQ(unread("{{ 'x' in messages[1] }}{{ messages[0] | tojson }}"), "1role ");
+  EXPECT_EQ(unread("{% for m in messages %}{% for k in m %}{{ m[k] }}{% endfor %}{% endfor %}"),
+            "");
+  EXPECT_EQ(unread(""), "0role 0content 0name 1role 1x ");
+}
+
 TEST(ChatTemplate, IsFoundInACheckpointFolder) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / "glmtune_chat_template";
