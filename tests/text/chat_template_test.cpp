@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "support/message_of.h"
+#include "base/cat.h"
 #include "text/encode_rendered.h"
 #include "text/text_support.h"
 
