@@ -11,12 +11,14 @@ FOLDER holds tokenizer.json.
 """
 import argparse
 import copy
+import gzip
 import json
 import os
 import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 import make_template_cases
@@ -40,7 +42,7 @@ def ask(command, rows):
 
 PIECES = ["'s", "'LL", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "123", "\u0661", "the", "Hello", "\u4e2d\u6587",
           "\u0301", "\u0323", "\u1100\u1161\u11a8", "\u212b", "<|user|>", "<think>", "</think>", "[gMASK]", "_", "-", "...", "\u200d", "\U0001f600",
-          "\u017f", "'\u017f", "\x00", "\x7f", "\x1c", "\u0085", "\u180e", "\ufeff", "\ufffd"]
+          "!", "and", "12", "ing", "\u017f", "'\u017f", "\x00", "\x7f", "\x1c", "\u0085", "\u180e", "\ufeff", "\ufffd"]
 
 
 def random_text(rng):
@@ -58,23 +60,88 @@ def random_text(rng):
     return "".join(out)
 
 
+def with_added_words(folder, out):
+    """The same tokenizer with words, punctuation and single bytes of its vocabulary added as special tokens."""
+    data = json.load(open(os.path.join(folder, "tokenizer.json")))
+    vocabulary = data["model"]["vocab"]
+    words = [w for w in ("and", "the", "Hello", "ing", "!", "_", "-", "...", "12", "a", "in") if w in vocabulary]
+    for i, word in enumerate(words):
+        data["added_tokens"].append({"id": vocabulary[word], "content": word, "special": i % 3 > 0, "single_word": i % 4 == 1, "lstrip": False, "rstrip": False, "normalized": False})
+    data["added_tokens"].sort(key=lambda t: t["id"])
+    json.dump(data, open(os.path.join(out, "tokenizer.json"), "w"))
+    return out
+
+
 def compare_tokens(binary, folders, count, seed):
+    with tempfile.TemporaryDirectory() as temporary:
+        bad = 0
+        for folder in folders:
+            own = os.path.join(temporary, os.path.basename(folder.rstrip("/")))
+            os.mkdir(own)
+            if not os.path.exists(os.path.join(folder, "tokenizer.json")):
+                with gzip.open(os.path.join(folder, "tokenizer.json.gz")) as packed, open(os.path.join(own, "tokenizer.json"), "wb") as plain:
+                    plain.write(packed.read())
+                folder = own
+            more = own + "-with-added-words"
+            os.mkdir(more)
+            for f in (folder, with_added_words(folder, more)):
+                bad += compare_tokenizer(binary, f, count, seed)
+        return bad
+
+
+def compare_tokenizer(binary, folder, count, seed):
     from tokenizers import Tokenizer
 
+    file = os.path.join(folder, "tokenizer.json")
+    official = Tokenizer.from_file(file)
+    data = json.load(open(file))
+    for token in data["added_tokens"]:
+        token["special"] = True
+    splitting = Tokenizer.from_str(json.dumps(data))
+    splitting.encode_special_tokens = True
+    rng = random.Random(seed)
+    rows = [{"text": random_text(rng)} for _ in range(count)]
     bad = 0
-    for folder in folders:
-        official = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
-        rng = random.Random(seed)
-        rows = [{"text": random_text(rng)} for _ in range(count)]
-        for row, got in zip(rows, ask([binary, "tokenize", folder], rows)):
-            ids = official.encode(row["text"], add_special_tokens=False).ids
-            decoded = official.decode(ids, skip_special_tokens=False)
-            if got["ids"] != ids or got["decoded"] != decoded:
-                bad += 1
-                if bad <= 10:
-                    print(folder, json.dumps(row), "\n  got", got, "\n want", ids, json.dumps(decoded))
-        print(f"{folder}: {count} texts, {bad} differences so far")
+    for row, got in zip(rows, ask([binary, "tokenize", folder], rows)):
+        ids = official.encode(row["text"], add_special_tokens=False).ids
+        decoded = official.decode(ids, skip_special_tokens=False)
+        plain = splitting.encode(row["text"], add_special_tokens=False).ids
+        if got["ids"] != ids or got["decoded"] != decoded or got["plain"] != plain:
+            bad += 1
+            if bad <= 10:
+                print(folder, json.dumps(row), "\n  got", got, "\n want", ids, json.dumps(decoded), plain)
+    print(f"{folder}: {count} texts, {bad} differences", flush=True)
     return bad
+
+
+def random_method(rng):
+    bound = lambda: rng.choice(["", ", none", ", 1", ", -2", ", 0", ", 99", ", -99", ", x"])
+    first = bound()
+    place = first + (bound() if first else "")
+    fill = ", '*'"
+    needle = rng.choice(["'l'", "''", "'o'", "'lo'", "s", "('l', 'H')", "1", "'\u00e9'"])
+    return rng.choice([
+        f"{rng.choice(['find', 'rfind', 'index', 'rindex', 'count', 'startswith', 'endswith'])}({needle}{place})",
+        f"{rng.choice(['ljust', 'rjust', 'center'])}({rng.choice(['9', '14', '-1', 'n'])}{rng.choice(['', ', 42', fill])})",
+        f"{rng.choice(['isalnum', 'isalpha', 'isascii', 'isdecimal', 'isdigit', 'islower', 'isnumeric', 'isprintable', 'isspace', 'istitle', 'isupper', 'casefold', 'swapcase', 'title', 'capitalize'])}()",
+        f"{rng.choice(['partition', 'rpartition', 'removeprefix', 'removesuffix', 'lstrip', 'strip', 'rsplit', 'split'])}({needle})",
+        f"{rng.choice(['expandtabs', 'zfill'])}({rng.choice(['', '4', '16', '-1', 'x'])})", "splitlines(true)", "translate({72: 'x', 108: none})", "format_map(d)", "items()", "copy()",
+        "append", "fromkeys([1])", "start", "join(words)", "replace('l', 'X', 1)", "update is defined",
+    ])
+
+
+def random_format_spec(rng):
+    field = rng.choice(["", "", "0", "1", "k", "0.a", "0[0]", "k[a]", "2", "q", "0.role"])
+    conversion = rng.choice(["", "", "", "!r", "!s", "!a", "!x"])
+    spec = "".join([rng.choice(["", "", "<", ">", "^", "=", "*<", "\u00e9^", "0="]), rng.choice(["", "", "+", "-", " "]), rng.choice(["", "", "#", "z"]), rng.choice(["", "", "0"]),
+                    rng.choice(["", "5", "12", "{1}"]), rng.choice(["", "", ",", "_"]), rng.choice(["", "", ".0", ".2", ".5", "."]), rng.choice(["", "", "d", "f", "s", "x", "X", "e", "g", "%", "b", "o", "c", "E", "G", "n", "q"])])
+    return rng.choice(["", "a", "{{"]) + "{" + field + conversion + rng.choice(["", ":" + spec, ":" + spec]) + "}" + rng.choice(["", "}}", "{}", "}"])
+
+
+def random_percent(rng):
+    name = rng.choice(["", "", "", "(a)", "(b)", "(q)"])
+    return rng.choice(["", "%%", "a"]) + "%" + name + rng.choice(["", "", "-", "+", " ", "0", "#", "-0", "+ "]) + rng.choice(["", "5", "12", "*"]) + rng.choice(["", "", ".2", ".0", ".12"]) + rng.choice(
+        ["s", "s", "d", "i", "x", "o", "X", "f", "e", "g", "r", "a", "c", "%", "q", "G", "ld"]) + rng.choice(["", "%s"])
 
 
 def random_expression(rng, depth=0):
@@ -83,7 +150,17 @@ def random_expression(rng, depth=0):
     if depth > 3 or rng.random() < 0.25:
         return rng.choice(leaves)
     e = lambda: random_expression(rng, depth + 1)
-    kind = rng.randrange(12)
+    kind = rng.randrange(16)
+    if kind == 12:
+        return f"({e()}).{random_method(rng)}"
+    if kind == 13:
+        return f"'{random_format_spec(rng)}'.format({e()}, {rng.choice(['3', 'x', 's'])}, k={e()})"
+    if kind == 14:
+        return f"('{random_percent(rng)}' % {rng.choice([e(), '(' + e() + ', 2)', '(n, x)', 'd'])})"
+    if kind == 15:
+        return f"({e()})|" + rng.choice(["urlencode", "striptags", "wordwrap(5)", "wordwrap(3, false)", "wordwrap(7, true, '|', false)", "pprint", "xmlattr", "filesizeformat",
+                                         "filesizeformat(true)", "int(7, 0)", "int(base=16)", "round(-1)", "map(default='-', attribute='role')|list", "groupby('role')|map(attribute='grouper')|list",
+                                         "truncate(5)", "format(1, 'b')", "attr('upper')|string|length", "reverse|last", "last", "title|wordwrap(4)", "string|pprint"])
     if kind == 0:
         return f"({e()} {rng.choice(['+', '-', '*', '/', '//', '%', '~', '==', '!=', '<', '<=', 'and', 'or', 'in', 'not in'])} {e()})"
     if kind == 1:
@@ -108,7 +185,7 @@ def random_expression(rng, depth=0):
     return f"[{e()}, {e()}]"
 
 
-NAMES = ["n", "s", "l", "v", "w"]  # v and w are not in the context
+NAMES = ["n", "s", "l", "v", "w", "n", "s", "l", "v", "w", "kwargs"]  # v, w and kwargs are not in the context
 
 
 def random_scoped(rng, depth=0):
@@ -119,7 +196,7 @@ def random_scoped(rng, depth=0):
     for _ in range(rng.randrange(1, 4)):
         kind = rng.randrange(12)
         if kind < 3:
-            out.append("{{ " + name() + " }},")
+            out.append("{{ " + rng.choice([name(), name(), name(), "varargs", "kwargs", "caller"]) + " }},")
         elif kind == 3:
             out.append("{% set " + name() + " = " + rng.choice([name(), "1", "'q'", name() + " ~ 'z'", "n if v", "none[:2]"]) + " %}")
         elif kind == 4:
@@ -130,9 +207,9 @@ def random_scoped(rng, depth=0):
         elif kind == 6:
             out.append("{% if " + name() + " %}" + inner() + rng.choice(["", "{% elif " + name() + " %}" + inner()]) + rng.choice(["", "{% else %}" + inner()]) + "{% endif %}")
         elif kind == 7:
-            out.append("{% macro " + rng.choice("mk") + "(" + rng.choice(["", "n", "n=v", "n, v=s", "n=v, v=2"]) + ") %}" + inner() + "{% endmacro %}")
+            out.append("{% macro " + rng.choice("mk") + "(" + rng.choice(["", "n", "n=v", "n, v=s", "n=v, v=2", "kwargs", "n, varargs", "caller=1", "n=kwargs, varargs=v"]) + ") %}" + inner() + "{% endmacro %}")
         elif kind == 8:
-            out.append("{{ " + rng.choice("mk") + "(" + rng.choice(["", "", "1", "v=3"]) + ") }}")
+            out.append("{{ " + rng.choice("mk") + "(" + rng.choice(["", "", "1", "v=3", "1, 2", "1, w=2", "kwargs=4", "1, n=2"]) + ") }}")
         elif kind == 9:
             out.append("{% call " + rng.choice(["m", "k"]) + "() %}" + inner() + "{% endcall %}")
         elif kind == 10:

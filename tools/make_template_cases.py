@@ -93,6 +93,10 @@ s.startswith('He') s.endswith(('x','ld')) s.find('o') s.rfind('o') s.count('l') 
 "12".isdigit() "ab".isalpha() "a1".isalnum() "".isdigit() "~".isspace() "AB".isupper() "ab".islower() "1".isupper()
 "a\\nb\\r\\nc".splitlines() "a\\n".splitlines(true) "{}-{}".format(1,"b") "{0}{k}".format("a",k=2) "{{}}".format()
 "%s-%d-%.2f-%5s|%-5s|%05d|%x|%%"%("a",3,x,"r","l",42,255) "%s"%n "%s"%none "%r"%s "%(a)s"%d
+s.find('l',3) s.find('l',-3,-1) s.rfind('l',0,3) s.find('',99) s.find('',12) s.index('o',5) s.rindex('l',none,5) s.count('l',3) s.count('',2,4) s.count('',5,2) s.startswith('W',7) s.endswith('lo',0,5) s.startswith('',99) ''.startswith('',1) u.find('\u00df') u.find('\u03a3',3) u.count('',1) s.startswith(('x','W'),7) "aXbX".rfind('X',-9,9) l.index(2,1) l.index(3,-3) (1,2).index(2) (1,2,1).count(1) range(5).index(3) range(5).count(9) range(5).start range(1,9,3).stop
+"a\tb".expandtabs() "a\tb\n\tc".expandtabs(4) "\t".expandtabs(0) u.casefold() "\u00df\u0130\ufb01\u1e9e".casefold() "\u13a0\uab70".casefold() "\u01c5".swapcase() "\u00df\u01c9a".swapcase() u.swapcase() "\u00bd".isdigit() "\u00b2".isdigit() "\u00b2".isdecimal() "\u4e00".isnumeric() "\u4e00".isdigit() "\u0661".isdecimal() "Ab~Cd".istitle() "AB".istitle() "\u01c5".istitle() "\u01c5".isupper() "\u00aa".isupper() "\u00aa".islower() "a\u0345".islower() "ab".isascii() "".isascii() "\n".isprintable() "".isprintable() "\u00bd".isalnum() "abc".translate({97:'x',98:none,99:100}) "{a}".format_map({'a':3}) {}.fromkeys([1,2,1]) {}.fromkeys('ab',0) "x".ljust(3,'\u00e9') "5".zfill(0)
+'{:>5}'.format('a') '{:<5}|'.format(1) '{:^7}'.format('ab') '{:*^8}'.format('abc') '{:=+6}'.format(3) '{:06.2f}'.format(x) '{:,}'.format(1234567) '{:_}'.format(1234567) '{:010,}'.format(1234) '{:09,}'.format(12) '{:,.2f}'.format(1234567.891) '{:x}'.format(255) '{:#X}'.format(255) '{:#b}'.format(5) '{:_b}'.format(65) '{:o}'.format(8) '{:e}'.format(12345.678) '{:.2E}'.format(x) '{:g}'.format(1e10) '{:g}'.format(100.0) '{:.3}'.format(12345.678) '{:.1}'.format(2.0) '{:.5}'.format(100.0) '{:.3}'.format(0.00001) '{:.3}'.format(0.0012345) '{:%}'.format(0.5) '{:.1%}'.format(0.1234) '{:.2}'.format('abc') '{:c}'.format(65) '{:5c}|'.format(65) '{:+}'.format(3) '{:~}'.format(3) '{:+d}'.format(-3) '{:d}'.format(true) '{:>6}'.format(true) '{}'.format(true) '{:z.1f}'.format(-0.01) '{:.0f}'.format(2.5) '{:#.0f}'.format(2.5) '{:n}'.format(1234) '{:05}'.format('a') '{:<05}'.format(5) '{:.3f}'.format(7) '{:10}|'.format('\u00e9') '{:\u00e9>4}'.format('a') '{:}'.format(none) '{:,}'.format(1e20) '{:}'.format(1.0) '{:.{}f}'.format(x,3) '{:{}{}}'.format('a','>',4) '{:{w}}|'.format('a',w=4) '{0}{1}{0}'.format(1,2) '{0[a]}'.format(d) '{0[1]}{1.role}'.format(l,messages[0]) '{a[b]}'.format(a={'b':5}) '{!r}'.format('a') '{!r:>6}'.format('a') '{!a}'.format('\u00e9') '{!s:^5}'.format(1) '{{{}}}'.format(1) '{0.zz}'.format(d) '{:>5}'.format(missing) '{}'.format(missing)
+"%c%c"%(65,'b') "%5c|%-5c|"%('a','b') "%+.5d|%#.5x|%010.5d|%-10.5d|%#010.5x"%(3,255,42,42,255) "%x|%X|%o"%(-255,-255,-8) "%#x|%#o"%(255,8) "%0*d|%-*d|%.*f"%(5,3,5,3,2,1.5) "%ld"%3 "%.3r|%a"%('abcdef','\u00e9') "%05d|%~d|%05.1f|%+05.1f"%(-3,3,-2.25,2.25) "%5s|%-7s|"%(none,true) "%.2g|%#g|%#.0f"%(1234567,1.0,1.0) "%d|%i|%u"%(2.9,-2.9,true) "%s"%missing "%%|%5s|%05s"%('a','b') "%(a)s~%(b)d"%d "%E|%F|%G"%(x,x,x) "%c"%128512
 n|tojson x|tojson f|tojson json|tojson d|tojson(indent=2) json|tojson(indent=1) d|tojson(sort_keys=true) d|tojson(separators=(',',':')) u|tojson(ensure_ascii=true) u|tojson(ensure_ascii=False) empty|tojson(indent=2) [1,[2]]|tojson(indent='--') (1,2)|tojson {1:2,none:3,true:4,1.5:5}|tojson quote|tojson json|tojson(true) messages|tojson
 missing|default('q') none|default('q') none|default('q',true) ''|d('e',true) missing|d
 l|length s|length u|length d|length missing|length l|count l|first l|last empty|first s|first l|sum f|sum
@@ -103,6 +107,11 @@ l|map('string')|list messages|map(attribute='role')|list messages|map(attribute=
 l|select('odd')|list l|reject('odd')|list l|select|list messages|selectattr('role','equalto','user')|list|length messages|rejectattr('content')|list|length messages|selectattr('role','in',['user','tool'])|map(attribute='role')|list messages|selectattr('tool_calls','defined')|list|length l|select('>',1)|list
 missing|int missing|float none|map('string')|list 0|select|list n[1:] x[:2] d[1:2] 5|indent u|map('string')|list s|map('upper')|list s|select|list s|unique|list u|sort s|batch(3)|list s|max s|slice(3)|list s|groupby(0)|list d|map('upper')|list
 l|batch(2)|list l|batch(2,'-')|list l|slice(2)|list l|slice(2,'x')|list messages|groupby('role')|map('first')|list
+"a~b&c/\u00e9~~"|urlencode d|urlencode {'a~b':'c/d','e':1}|urlencode [(1,2),('a','b')]|urlencode 5|urlencode none|urlencode missing|urlencode "<b>x</b>~&amp;~&lt;y&copy&#233;&#x1f600;<!--c-->~~z"|striptags "a&nosuch;&ampx&notit;&#0;&#128;&#xD800;&#1;&~<"|striptags 5|striptags 1|filesizeformat 999|filesizeformat 1000|filesizeformat 13000|filesizeformat 1234567|filesizeformat(true) 1e27|filesizeformat '2048'|filesizeformat(binary=true) 0.5|filesizeformat {'a':1,'b':none,'c':"<'\"&"}|xmlattr {'a':1}|xmlattr(false) {}|xmlattr
+s|wordwrap(5) s|wordwrap(3) 'a~long-hyphenated~word~--~and--more'|wordwrap(8) 'a~long-hyphenated~word'|wordwrap(8,break_on_hyphens=false) 'abcdefghij~k'|wordwrap(4) 'abcdefghij~k'|wordwrap(4,false) 'a\n\nb~c'|wordwrap(2) 'a~b~c'|wordwrap(3,wrapstring='|') u|wordwrap(4) 'x'|wordwrap ''|wordwrap '\u00e9t\u00e9-caf\u00e9-noir'|wordwrap(6) 'a-b-c-d'|wordwrap(3) 'well-known--dash'|wordwrap(7)
+d|pprint l|pprint s|pprint json|pprint messages|pprint (messages,)|pprint [1,'a',none]|pprint {2:1,1:2}|pprint {'b':1,1:2}|pprint (s*9)|pprint [s*9,1]|pprint (('ab~'*20)+'\n'+('cd~'*40))|pprint {'k':('word~'*30)}|pprint missing|pprint [missing]|pprint ('x'*99)|pprint range(3)|pprint ()|pprint {}|pprint [quote*5]|pprint
+'upper'~is~filter 'nope'~is~filter 'odd'~is~test 'nope'~is~test 1~is~filter none~is~test
+'1_000'|int '1__0'|int '_1'|int '0x_1f'|int(base=16) '0b11'|int(base=2) '0o17'|int(base=8) '010'|int(base=0) '0x1f'|int(base=0) '10'|int(base=0) '0'|int(base=0) '-9223372036854775808'|int '1_0.5'|float '+5'|int '--5'|int 'inf'|int 'nan'|int(3) 1234|round(-2) 1250|round(-2) 1350|round(-2) -1250|round(-2) 1234.5|round(-2) messages|map(default='-',attribute='zz')|list (messages|groupby('role')|list)[0].grouper (messages|groupby('role')|list)[0].list|length messages|groupby('role')|map(attribute='grouper')|list d|last l|map('string')|first
 s|trim "~a~"|trim 'xax'|trim('x') s|replace('o','0') 5|replace('5','6') s|wordcount s|center(20) s|truncate(9,true) s|truncate(9) s|truncate(20) s|truncate(8,true,'.',0)
 '3.7'|int '3'|int 'z'|int 'z'|int(9) '0x1f'|int(base=16) x|int '2.5'|float 'z'|float none|int 3|float true|int '~12~'|int
 2.5|round 3.5|round 2.567|round(2) 2.5|round(0,'ceil') 2.5|round(0,'floor') 7|round 1.005|round(2) -1|abs -1.5|abs true|abs
@@ -208,6 +217,61 @@ a   {{- n -}}   b {%- if true -%}  c  {%- endif %}  d
 {% macro m() %}{{ caller() if caller }}{% endmacro %}{{ m() }}{% call m() %}y{% endcall %}
 {% macro m() %}{{ kwargs|length }}{% endmacro %}{% call m() %}{% endcall %}{{ m(a=1) }}
 {% macro m() %}{{ varargs }}{% endmacro %}{{ m(1, 2) }}{% macro k() %}{% endmacro %}{{ k(1) }}
+{{ '{:>5}'.format(none) }}
+{{ '{:>5}'.format(l) }}
+{{ '{:d}'.format(1.5) }}
+{{ '{:d}'.format('a') }}
+{{ '{:s}'.format(1) }}
+{{ '{:,x}'.format(1) }}
+{{ '{:=5}'.format('a') }}
+{{ '{:+}'.format('a') }}
+{{ '{:.2d}'.format(1) }}
+{{ '{:5.}'.format(1) }}
+{{ '{:qq}'.format(1) }}
+{{ '{}{0}'.format(1) }}
+{{ '{0}{}'.format(1) }}
+{{ '{2}'.format(1) }}
+{{ '{q}'.format(1) }}
+{{ '{'.format(1) }}
+{{ '}'.format(1) }}
+{{ '{!x}'.format(1) }}
+{{ '{!}'.format(1) }}
+{{ '{:{:{}}}'.format(3, 4, 5) }}
+{{ '{0[a}'.format(d) }}
+{{ '{0[]}'.format(d) }}
+{{ '{0.__class__}'.format(d) }}
+{{ '%x' % 1.5 }}
+{{ '%c' % 'ab' }}
+{{ '%c' % -1 }}
+{{ '%5%' % () }}
+{{ '%q' % 1 }}
+{{ '%' % 1 }}
+{{ '%d' % 'a' }}
+{{ '%(a)s %s' % d }}
+{{ '%d' % missing }}
+{{ s.find(sub='l') }}
+{{ s.find('l', 'x') }}
+{{ s.ljust(9, 'ab') }}
+{{ s.center() }}
+{{ s.zfill(9, '0') }}
+{{ s.upper(1) }}
+{{ l.index(9) }}
+{{ l.index(3, 1) }}
+{{ d.get(key='b') }}
+{{ d.update }}{{ range(3).append is defined }}{{ range(3).index is defined }}
+{{ [1]|list|reverse|last }}
+{{ l|map('string')|last }}
+{{ 'a'|wordwrap(0) }}
+{{ 5|wordwrap }}
+{{ 'z'|filesizeformat }}
+{{ none|filesizeformat }}
+{{ {'a b': 1}|xmlattr }}
+{{ l|xmlattr }}
+{{ [1]|urlencode }}
+{{ l is filter }}
+{{ '%s'|format(1, a=2) }}
+{{ '%s' % missing }}{{ 'z' % missing }}
+{{ '%(a)s' % missing }}
 {{ range(3)|tojson }}
 {% set ns = namespace(a=1, b='x') %}{{ ns }}{{ [ns] }}{{ namespace() }}{{ namespace({'k': ["it's"]}) }}
 {% set ns = namespace(a=1) %}{% set ns.b = ns %}{{ ns }}{% set ns.b = [ns] %}{{ ns }}

@@ -93,6 +93,20 @@ def word_characters():
     return ranges([c for c, encoding in zip(CODES, found) if not encoding.ids])
 
 
+def strided(codes):
+    """Ranges {first, last, stride} of single code points or of equal steps of 1 or 2."""
+    runs = []
+    for c in codes:
+        last = runs[-1] if runs else None
+        if last and last[0] == last[1] and c - last[1] in (1, 2):
+            last[1], last[2] = c, c - last[1]
+        elif last and last[0] < last[1] and c - last[1] == last[2]:
+            last[1] = c
+        else:
+            runs.append([c, c, 1])
+    return runs
+
+
 def case_map(mapping):
     """Ranges {first, last, stride, delta} and what maps to several characters."""
     runs, several = [], []
@@ -147,6 +161,21 @@ def main():
     out.append(table("CodeRange", "NotPrintable", map(hexes, hidden)))
     cased = ranges([c for c in CODES if chr(c).isupper() or chr(c).islower() or chr(c).istitle()])
     out.append(table("CodeRange", "Cased", map(hexes, cased)))
+    for name, holds in (
+        ("Lowercase", str.islower),
+        ("Titlecase", lambda s: s.istitle() and not s.isupper()),
+        ("Decimals", str.isdecimal),
+        ("Digits", lambda s: s.isdigit() and not s.isdecimal()),
+        ("Numerics", lambda s: s.isnumeric() and not s.isdigit()),
+    ):
+        rows = strided([c for c in CODES if holds(chr(c))])
+        out.append(table("CaseRange", name, [hexes(r[:2]) + [str(r[2]), "0"] for r in rows]))
+    runs, several = case_map(lambda s: s if s.casefold() == s.lower() else s.casefold())
+    same = [c for c in CODES if chr(c).casefold() == chr(c) != chr(c).lower()]
+    runs = sorted(runs + [[a, b, 1, 0] for a, b in ranges(same)])
+    out.append(table("CaseRange", "Fold", [hexes(r[:2]) + [str(r[2]), str(r[3])] for r in runs]))
+    rows = [[h[0], "{" + h[1], h[2], h[3] + "}"] for h in map(hexes, several)]
+    out.append(table("CaseSeveral", "FoldSeveral", rows))
     out += ["}  // namespace glmtune::text", ""]
     open(sys.argv[2], "w").write("\n".join(out))
 

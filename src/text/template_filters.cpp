@@ -1,5 +1,6 @@
 // Filters (`x | ...`) of single values; those that go over a sequence are in
-// template_sequence_filters.cpp.
+// template_sequence_filters.cpp, those that rewrite texts in template_text_filters.cpp.
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +11,6 @@
 
 namespace glmtune::text::jinja {
 namespace {
-
-using Filter = Val (*)(Runtime&, const Val&, const Args&);
 
 const Val& text_of(const Val& v) {
   if (v.is(Kind::kUndefined)) undefined_error(v);
@@ -157,6 +156,9 @@ Val escape(Runtime& rt, const Val& v, const Args& args) {
 
 Val format_filter(Runtime& rt, const Val& v, const Args& args) {
   const Val format = to_string(rt.heap, v);
+  if (!args.named.empty() && !args.positional.empty()) {
+    raise("FilterArgumentError", "can't handle positional and keyword arguments at the same time");
+  }
   if (args.named.empty()) {
     return format_percent(rt.heap, format, list(rt.heap, args.positional, Kind::kTuple));
   }
@@ -184,18 +186,66 @@ Val word_count(Runtime& rt, const Val& v, const Args& args) {
   return integer(n);
 }
 
-bool read_int(const std::string& text, int base, std::int64_t& out) {
-  if (text.empty()) return false;
-  char* end = nullptr;
-  errno = 0;
-  out = std::strtoll(text.c_str(), &end, base);
-  return *end == '\0' && errno == 0;
+// The digits without the single underscores that Python allows between them; nothing where there
+// are others.
+std::optional<std::string> without_underscores(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      out += text[i];
+    } else if (i == 0 || i + 1 == text.size() ||
+               !std::isalnum(static_cast<unsigned char>(text[i - 1])) ||
+               !std::isalnum(static_cast<unsigned char>(text[i + 1]))) {
+      return std::nullopt;
+    }
+  }
+  return out;
 }
 
-bool read_float(const std::string& text, double& out) {
-  if (text.empty() || text.find_first_of("xXpP(") != std::string::npos) return false;
+// int(text, base); false where Python raises a ValueError.
+bool read_int(const std::string& text, int base, std::int64_t& out) {
+  std::size_t at = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  const bool negative = at == 1 && text[0] == '-';
+  const std::string_view prefix = std::string_view(text).substr(at, 2);
+  const auto prefixed = [&](char letter) {
+    return prefix.size() == 2 && prefix[0] == '0' && (prefix[1] | 0x20) == letter;
+  };
+  const int told = prefixed('x') ? 16 : prefixed('o') ? 8 : prefixed('b') ? 2 : 0;
+  if (told != 0 && (base == 0 || base == told)) {
+    base = told;
+    at += 2;
+    if (at < text.size() && text[at] == '_') ++at;
+  }
+  const auto digits = without_underscores(std::string_view(text).substr(at));
+  if (!digits || digits->empty()) return false;
+  // A plain number that begins with 0 has no base.
+  if (base == 0 && (*digits)[0] == '0' && digits->find_first_not_of('0') != std::string::npos) {
+    return false;
+  }
+  if (base == 0) base = 10;
+  out = 0;
+  bool too_large = false;
+  for (const char c : *digits) {
+    const int lower = c | 0x20;
+    const int digit = c >= '0' && c <= '9'           ? c - '0'
+                      : lower >= 'a' && lower <= 'z' ? lower - 'a' + 10
+                                                     : 36;
+    if (digit >= base) return false;
+    too_large |= __builtin_mul_overflow(out, base, &out) ||
+                 __builtin_sub_overflow(out, digit, &out);  // below zero there is room for one more
+  }
+  if (too_large || (!negative && out == INT64_MIN)) {
+    raise("OverflowError", "an integer of more than 64 bits");
+  }
+  if (!negative) out = -out;
+  return true;
+}
+
+bool read_float(const std::string& given, double& out) {
+  const auto text = without_underscores(given);
+  if (!text || text->empty() || text->find_first_of("xXpP(") != std::string::npos) return false;
   char* end = nullptr;
-  out = std::strtod(text.c_str(), &end);
+  out = std::strtod(text->c_str(), &end);
   return *end == '\0';
 }
 
@@ -208,20 +258,23 @@ Val int_filter(Runtime& rt, const Val& v, const Args& args) {
   if (v.is(Kind::kUndefined)) undefined_error(v);
   const auto base = static_cast<int>(p.integer(1, 10));
   if (base != 0 && (base < 2 || base > 36)) raise("ValueError", "int(base) must be 2 to 36");
+  const auto otherwise = [&] { return p[0] != nullptr ? *p[0] : integer(0); };
   double d = 0;
   if (v.is(Kind::kString)) {
     std::int64_t i = 0;
     const std::string text = stripped(rt, v);
     if (read_int(text, base, i)) return integer(i);
-    if (!read_float(text, d)) d = NAN;
+    if (!read_float(text, d) || !std::isfinite(d)) return otherwise();
   } else if (v.is_number()) {
     if (!v.is(Kind::kFloat)) return integer(as_int(v, "int"));
     d = v.number;
+    if (std::isnan(d)) return otherwise();
   } else {
-    d = NAN;
+    return otherwise();
   }
-  if (std::isfinite(d) && std::fabs(d) < 9.2e18) return integer(static_cast<std::int64_t>(d));
-  return p[0] != nullptr ? *p[0] : integer(0);
+  if (std::isinf(d)) raise("OverflowError", "cannot convert float infinity to integer");
+  if (std::fabs(d) >= 9.2e18) raise("OverflowError", "an integer of more than 64 bits");
+  return integer(static_cast<std::int64_t>(d));
 }
 
 Val float_filter(Runtime& rt, const Val& v, const Args& args) {
@@ -243,6 +296,21 @@ Val abs_filter(Runtime&, const Val& v, const Args& args) {
   return as_int(v, "abs") < 0 ? negative(v) : integer(as_int(v, "abs"));
 }
 
+// To a power of ten; halves go to the even one.
+Val rounded_integer(std::int64_t i, std::int64_t precision) {
+  if (precision >= 0) return integer(i);
+  if (precision < -18) return integer(0);
+  std::int64_t unit = 1;
+  for (; precision < 0; ++precision) unit *= 10;
+  std::int64_t whole = i / unit;
+  const std::int64_t rest = std::abs(i % unit);
+  if (rest > unit / 2 || (rest == unit / 2 && whole % 2 != 0)) whole += i < 0 ? -1 : 1;
+  if (__builtin_mul_overflow(whole, unit, &whole)) {
+    raise("OverflowError", "an integer of more than 64 bits");
+  }
+  return integer(whole);
+}
+
 Val round_filter(Runtime&, const Val& v, const Args& args) {
   Parameters p(args, "round", {"precision", "method"});
   if (!v.is_number()) {
@@ -257,7 +325,7 @@ Val round_filter(Runtime&, const Val& v, const Args& args) {
   if (method == "ceil") return number(std::ceil(d * scale) / scale);
   if (method == "floor") return number(std::floor(d * scale) / scale);
   if (method != "common") raise("FilterArgumentError", "method must be common, ceil or floor");
-  if (!v.is(Kind::kFloat) && precision >= 0) return integer(as_int(v, "round"));
+  if (!v.is(Kind::kFloat)) return rounded_integer(as_int(v, "round"), precision);
   if (precision <= 0) return number(std::nearbyint(d * scale) / scale);
   std::string digits(static_cast<std::size_t>(precision) + 340, '\0');
   digits.resize(static_cast<std::size_t>(
@@ -282,17 +350,17 @@ Val items_filter(Runtime& rt, const Val& v, const Args& args) {
 
 Val attr_filter(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "attr", {"name"});
-  if (v.is(Kind::kDict)) {  // attributes only, never keys
-    const std::string& name = p.string(0).string().text;
-    return has_method(v, name) ? method(v, name)
-                               : undefined(cat("'dict object' has no attribute '", name, "'"));
+  const std::string& name = p.string(0).string().text;
+  // Attributes only, never keys.
+  if (v.is(Kind::kDict) && !has_method(v, name) && !changes_its_object(v, name)) {
+    return undefined(cat("'dict object' has no attribute '", name, "'"));
   }
-  return attribute(rt.heap, v, p.string(0).string().text);
+  return attribute(rt.heap, v, name);
 }
 
 struct Named {
   std::string_view name;
-  Filter filter;
+  FilterFunction filter;
 };
 constexpr Named kFilters[] = {
     {"abs", abs_filter},
@@ -326,12 +394,42 @@ constexpr Named kFilters[] = {
 
 }  // namespace
 
+double to_double(Runtime& rt, const Val& v) {
+  double d = 0;
+  if (v.is(Kind::kUndefined)) undefined_error(v);
+  if (v.is_number()) return as_double(v);
+  if (!v.is(Kind::kString)) {
+    raise("TypeError",
+          cat("float() argument must be a string or a real number, not '", type_name(v), "'"));
+  }
+  if (!read_float(stripped(rt, v), d)) {
+    raise("ValueError", cat("could not convert string to float: ", repr(rt.heap, v)));
+  }
+  return d;
+}
+
+namespace {
+
+FilterFunction find_filter(std::string_view name) {
+  for (const Named& f : kFilters) {
+    if (f.name == name) return f.filter;
+  }
+  if (const FilterFunction found = sequence_filter(name)) return found;
+  return text_filter(name);
+}
+
+}  // namespace
+
+bool is_filter(std::string_view name) {
+  return find_filter(name) != nullptr;
+}
+
 Val apply_filter(Runtime& rt, const std::string& name, const Val& input, const Args& args) {
   rt.heap.step();
-  for (const Named& f : kFilters) {
-    if (f.name == name) return f.filter(rt, input, args);
+  if (const FilterFunction filter = find_filter(name)) return filter(rt, input, args);
+  if (name == "random") {
+    raise("TemplateRuntimeError", "the filter 'random' would make every run's data another one");
   }
-  if (const auto found = sequence_filter(rt, name, input, args)) return *found;
   raise("TemplateRuntimeError", cat("No filter named '", name, "'"));
 }
 

@@ -14,6 +14,14 @@ namespace {
 constexpr std::array<std::string_view, 8> kFunctions = {
     "range", "dict", "namespace", "raise_exception", "strftime_now", "cycler", "joiner", "lipsum"};
 
+constexpr std::array<std::string_view, 39> kTests = {
+    "!=",       "<",        "<=",          "==",       ">",           ">=",       "boolean",
+    "callable", "defined",  "divisibleby", "eq",       "equalto",     "escaped",  "even",
+    "false",    "filter",   "float",       "ge",       "greaterthan", "gt",       "in",
+    "integer",  "iterable", "le",          "lessthan", "lower",       "lt",       "mapping",
+    "ne",       "none",     "number",      "odd",      "sameas",      "sequence", "string",
+    "test",     "true",     "undefined",   "upper"};
+
 // The limit of Jinja's sandbox.
 constexpr std::int64_t kMaxRange = 100'000;
 
@@ -168,6 +176,10 @@ Val call_function(Runtime& rt, FunctionObject& f, const Args& args) {
   raise("TypeError", cat("the function ", f.name, " is not supported"));
 }
 
+bool is_test(std::string_view name) {
+  return std::find(kTests.begin(), kTests.end(), name) != kTests.end();
+}
+
 bool apply_test(Runtime& rt, const std::string& name, const Val& v, const Args& args) {
   rt.heap.step();
   const auto other = [&]() -> const Val& {
@@ -218,6 +230,11 @@ bool apply_test(Runtime& rt, const std::string& name, const Val& v, const Args& 
     return truth(string_method(rt.heap, text, cat("is", name), {}));
   }
   if (name == "escaped") return false;
+  if (name == "filter" || name == "test") {
+    const bool text = v.is(Kind::kString);
+    if (!text) require_hashable(rt.heap, v);
+    return text && (name == "test" ? is_test(v.string().text) : is_filter(v.string().text));
+  }
   raise("TemplateRuntimeError", cat("No test named '", name, "'"));
 }
 

@@ -1,28 +1,20 @@
-// Methods of strings, lists and dicts, and the binding of arguments.
+// Methods of lists and dicts, and the binding of arguments.
 #include <algorithm>
 #include <array>
 
 #include "base/cat.h"
 #include "text/template_runtime.h"
-#include "text/unicode.h"
 
 namespace glmtune::text::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 33> kStringMethods = {
-    "capitalize", "casefold",     "center",  "count",   "endswith", "find",      "format",
-    "index",      "isalnum",      "isalpha", "isdigit", "islower",  "isnumeric", "isspace",
-    "isupper",    "join",         "ljust",   "lower",   "lstrip",   "partition", "removeprefix",
-    "replace",    "removesuffix", "rfind",   "rjust",   "rsplit",   "rstrip",    "split",
-    "splitlines", "startswith",   "strip",   "title",   "upper"};
-constexpr std::array<std::string_view, 4> kMoreStringMethods = {"swapcase", "zfill", "rpartition",
-                                                                "rindex"};
-constexpr std::array<std::string_view, 11> kDictMethods = {
-    "items", "keys",    "values",     "get",   "copy",    "update",
-    "pop",   "popitem", "setdefault", "clear", "fromkeys"};
-constexpr std::array<std::string_view, 11> kListMethods = {"index",   "count",  "copy", "append",
-                                                           "extend",  "insert", "pop",  "remove",
-                                                           "reverse", "sort",   "clear"};
+constexpr std::array<std::string_view, 6> kDictMethods = {"items", "keys", "values",
+                                                          "get",   "copy", "fromkeys"};
+constexpr std::array<std::string_view, 5> kDictChanges = {"update", "pop", "popitem", "setdefault",
+                                                          "clear"};
+constexpr std::array<std::string_view, 3> kListMethods = {"index", "count", "copy"};
+constexpr std::array<std::string_view, 8> kListChanges = {"append", "extend",  "insert", "pop",
+                                                          "remove", "reverse", "sort",   "clear"};
 
 template <class Names>
 bool among(const Names& names, std::string_view name) {
@@ -32,6 +24,7 @@ bool among(const Names& names, std::string_view name) {
 Val dict_method(Heap& heap, const Val& self, const std::string& name, const Args& args) {
   const auto& items = self.dict().items;
   heap.step(items.size());
+  if (!args.named.empty()) raise("TypeError", cat("dict.", name, "() takes no keyword arguments"));
   if (name == "items" || name == "keys" || name == "values") {
     Parameters p(args, name, {});
     if (name != "keys") self.dict().read_all();
@@ -52,8 +45,21 @@ Val dict_method(Heap& heap, const Val& self, const std::string& name, const Args
     if (const Val* v = self.dict().find(heap, p.required(0))) return *v;
     return p[1] != nullptr ? *p[1] : none();
   }
-  if (name == "copy") return self;
-  raise("SecurityError", cat("dict.", name, " changes its dict, which templates may not"));
+  if (name == "copy") {
+    Parameters p(args, name, {});
+    return self;
+  }
+  Parameters p(args, "fromkeys", {"iterable", "value"});
+  const auto keys = elements(heap, p.required(0));
+  DictObject::Items out;
+  for (const Val& key : keys->items) {
+    require_hashable(heap, key);
+    const auto same = [&](const auto& item) { return equals(heap, item.first, key); };
+    if (std::none_of(out.begin(), out.end(), same)) {
+      out.emplace_back(key, p[1] != nullptr ? *p[1] : none());
+    }
+  }
+  return dict(heap, std::move(out));
 }
 
 }  // namespace
@@ -114,16 +120,22 @@ const Val* Parameters::optional_string(std::size_t i) const {
 bool has_method(const Val& v, std::string_view name) {
   switch (v.kind) {
     case Kind::kString:
-      return among(kStringMethods, name) || among(kMoreStringMethods, name);
+      return is_string_method(name);
     case Kind::kDict:
       return among(kDictMethods, name);
     case Kind::kList:
-      return among(kListMethods, name);
+      if (!v.is_range()) return among(kListMethods, name);
+      [[fallthrough]];
     case Kind::kTuple:
       return name == "index" || name == "count";
     default:
       return false;
   }
+}
+
+bool changes_its_object(const Val& v, std::string_view name) {
+  if (v.is(Kind::kDict)) return among(kDictChanges, name);
+  return v.is(Kind::kList) && !v.is_range() && among(kListChanges, name);
 }
 
 Val call_method(Heap& heap, const MethodObject& m, const Args& args) {
@@ -155,161 +167,30 @@ Val call_method(Heap& heap, const MethodObject& m, const Args& args) {
 Val list_method(Heap& heap, const Val& self, const std::string& name, const Args& args) {
   const auto& items = self.list().items;
   heap.step(items.size() / 8);
-  if (name == "count" || name == "index") {
+  if (!args.named.empty()) raise("TypeError", cat(name, "() takes no keyword arguments"));
+  if (name == "count") {
     Parameters p(args, name, {"value"});
-    std::int64_t count = 0;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!equals(heap, items[i], p.required(0))) continue;
-      if (name == "index") return integer(static_cast<std::int64_t>(i));
-      ++count;
-    }
-    if (name == "index") raise("ValueError", "the value is not in the list");
-    return integer(count);
+    const Val& value = p.required(0);
+    return integer(std::count_if(items.begin(), items.end(),
+                                 [&](const Val& item) { return equals(heap, item, value); }));
   }
-  if (name == "copy") return self;
-  raise("SecurityError", cat("list.", name, " changes its list, which templates may not"));
-}
-
-Val string_method(Heap& heap, const Val& self, const std::string& name, const Args& args) {
-  const std::string& text = self.string().text;
-  heap.step(text.size() / 64);
-  if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    Parameters p(args, name, {"chars"});
-    return strip(heap, self, p.optional_string(0), name != "rstrip", name != "lstrip");
-  }
-  if (name == "split" || name == "rsplit") {
-    Parameters p(args, name, {"sep", "maxsplit"});
-    return list(heap, split(heap, self, p.optional_string(0), p.integer(1, -1), name == "rsplit"));
-  }
-  if (name == "startswith" || name == "endswith") {
-    Parameters p(args, name, {"prefix"});
-    const auto matches = [&](const Val& v) {
-      if (!v.is(Kind::kString)) {
-        if (v.is(Kind::kUndefined)) undefined_error(v);
-        raise("TypeError",
-              cat(name, " first arg must be str or a tuple of str, not ", type_name(v)));
-      }
-      const std::string& s = v.string().text;
-      return s.size() <= text.size() &&
-             text.compare(name == "startswith" ? 0 : text.size() - s.size(), s.size(), s) == 0;
+  if (name == "index") {
+    const bool is_range = self.is_range();
+    Parameters p(args, name, {"value", "start", "stop"});
+    if (is_range && p[1] != nullptr) raise("TypeError", "range.index() takes one argument");
+    const auto n = static_cast<std::int64_t>(items.size());
+    const auto place = [&](std::size_t at, std::int64_t otherwise) {
+      const std::int64_t i = p[at] != nullptr ? as_int(*p[at], "index") : otherwise;
+      return std::min(i < 0 ? std::max<std::int64_t>(0, i + n) : i, n);
     };
-    const Val& what = p.required(0);
-    if (!what.is(Kind::kTuple)) return boolean(matches(what));
-    return boolean(std::any_of(what.list().items.begin(), what.list().items.end(), matches));
-  }
-  if (name == "replace") {
-    Parameters p(args, name, {"old", "new", "count"});
-    return replace(heap, self, p.string(0), p.string(1), p.integer(2, -1));
-  }
-  if (name == "join") {
-    Parameters p(args, name, {"iterable"});
-    const auto items = elements(heap, p.required(0));
-    for (const Val& v : items->items) {
-      if (!v.is(Kind::kString)) {
-        raise("TypeError", cat("join: expected str instances, found ", type_name(v)));
-      }
+    const std::int64_t stop = place(2, n);
+    for (std::int64_t i = place(1, 0); i < stop; ++i) {
+      if (equals(heap, items[static_cast<std::size_t>(i)], p.required(0))) return integer(i);
     }
-    return join(heap, self, items->items);
+    raise("ValueError", "the value is not in the list");
   }
-  if (name == "upper") return change_case(heap, self, Case::kUpper);
-  if (name == "lower" || name == "casefold") return change_case(heap, self, Case::kLower);
-  if (name == "title") return change_case(heap, self, Case::kTitle);
-  if (name == "capitalize") return change_case(heap, self, Case::kCapitalize);
-  if (name == "swapcase") return change_case(heap, self, Case::kSwap);
-  if (name == "splitlines") {
-    Parameters p(args, name, {"keepends"});
-    return list(heap, split_lines(heap, self, p.flag(0, false)));
-  }
-  if (name == "format") return format_braces(heap, self, args.positional, args.named);
-  if (name == "find" || name == "rfind" || name == "index" || name == "rindex" || name == "count") {
-    Parameters p(args, name, {"sub"});
-    const std::string& sub = p.string(0).string().text;
-    if (name == "count") {
-      std::int64_t n = sub.empty() ? static_cast<std::int64_t>(length(self)) + 1 : 0;
-      for (std::size_t at = 0; !sub.empty() && (at = text.find(sub, at)) != std::string::npos;
-           at += sub.size()) {
-        ++n;
-      }
-      return integer(n);
-    }
-    const std::size_t at = name[0] == 'r' ? text.rfind(sub) : text.find(sub);
-    if (at == std::string::npos) {
-      if (name.find("index") != std::string::npos) raise("ValueError", "substring not found");
-      return integer(-1);
-    }
-    return integer(
-        static_cast<std::int64_t>(count_code_points(std::string_view(text).substr(0, at))));
-  }
-  if (name == "partition" || name == "rpartition") {
-    Parameters p(args, name, {"sep"});
-    const std::string& by = p.string(0).string().text;
-    if (by.empty()) raise("ValueError", "empty separator");
-    const std::size_t at = name[0] == 'r' ? text.rfind(by) : text.find(by);
-    const Val nothing = plain_string(&heap, "");
-    if (at == std::string::npos) {
-      return list(heap,
-                  name[0] == 'r' ? std::vector<Val>{nothing, nothing, self}
-                                 : std::vector<Val>{self, nothing, nothing},
-                  Kind::kTuple);
-    }
-    return list(heap,
-                {substring(heap, self, 0, at), substring(heap, self, at, at + by.size()),
-                 substring(heap, self, at + by.size(), text.size())},
-                Kind::kTuple);
-  }
-  if (name == "removeprefix" || name == "removesuffix") {
-    Parameters p(args, name, {"affix"});
-    const std::string& s = p.string(0).string().text;
-    const bool prefix = name == "removeprefix";
-    if (s.size() > text.size() ||
-        text.compare(prefix ? 0 : text.size() - s.size(), s.size(), s) != 0) {
-      return self;
-    }
-    return substring(heap, self, prefix ? s.size() : 0,
-                     prefix ? text.size() : text.size() - s.size());
-  }
-  if (name == "center" || name == "ljust" || name == "rjust" || name == "zfill") {
-    Parameters p(args, name, {"width", "fillchar"});
-    const std::int64_t pad =
-        std::max<std::int64_t>(0, p.integer(0, 0) - static_cast<std::int64_t>(length(self)));
-    const Val fill =
-        p[1] != nullptr ? p.string(1) : plain_string(&heap, name == "zfill" ? "0" : " ");
-    // Python puts the odd one of a centred text left where the width is odd.
-    const std::int64_t left = name == "center"  ? pad / 2 + (pad & p.integer(0, 0) & 1)
-                              : name == "ljust" ? 0
-                                                : pad;
-    const std::size_t sign =
-        name == "zfill" && !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-    TextBuilder out(heap);
-    out.append(self, 0, sign);
-    out.append(repeat(heap, fill, left));
-    out.append(self, sign, text.size());
-    out.append(repeat(heap, fill, pad - left));
-    return out.take();
-  }
-  // What is left asks about every character: isalpha, isdigit ...
-  bool any = false;
-  bool all = !text.empty();
-  for (std::size_t i = 0; i < text.size();) {
-    const Decoded d = decode_utf8(text, i);
-    const auto c = static_cast<CharClass>(char_classes()[d.code]);
-    std::string mapped;
-    if (name == "isupper" || name == "islower") {
-      if (is_cased(d.code)) {
-        any = true;
-        name == "isupper" ? append_upper(mapped, d.code) : append_lower(mapped, d.code);
-        all = all && mapped == std::string_view(text).substr(i, d.length);
-      }
-    } else {
-      any = true;
-      all = all && (name == "isalpha"   ? c == kLetter
-                    : name == "isalnum" ? c == kLetter || c == kNumber
-                    : name == "isspace" ? is_python_space(d.code)
-                                        : c == kNumber);
-    }
-    i += d.length;
-  }
-  return boolean(any && all);
+  Parameters p(args, "copy", {});
+  return self;
 }
 
 }  // namespace glmtune::text::jinja

@@ -13,13 +13,6 @@ std::string described(const Val& v) {
   return std::string(type_name(v)).append(" object");
 }
 
-// Byte position of the code point with this index.
-std::size_t byte_of(const std::string& text, std::size_t index) {
-  std::size_t i = 0;
-  for (; index > 0 && i < text.size(); --index) i += decode_utf8(text, i).length;
-  return i;
-}
-
 Val no_attribute(const std::string& object, const std::string& name) {
   std::string what(1, '\'');
   what.append(object).append("' has no attribute '").append(name).append(1, '\'');
@@ -158,6 +151,7 @@ std::string LoopObject::repr() const {
 
 Val attribute(Heap& heap, const Val& object, const std::string& name) {
   heap.step();
+  if (changes_its_object(object, name)) return unsafe(object, name);
   switch (object.kind) {
     case Kind::kUndefined:
       undefined_error(object);
@@ -175,6 +169,14 @@ Val attribute(Heap& heap, const Val& object, const std::string& name) {
     case Kind::kFunction:
       return function_attribute(object, name);
     default:
+      if (object.is_range() && (name == "start" || name == "stop" || name == "step")) {
+        const auto& r = static_cast<const RangeObject&>(object.list());
+        return integer(name == "start" ? r.begin : name == "stop" ? r.end : r.step);
+      }
+      if (object.is(Kind::kTuple) && object.list().name == kGroupName) {
+        if (name == "grouper") return object.list().items[0];
+        if (name == "list") return object.list().items[1];
+      }
       if (has_method(object, name)) return method(object, name);
   }
   return no_attribute(described(object), name);
@@ -278,9 +280,7 @@ Val binary(Heap& heap, char op, const Val& a, const Val& b) {
   const auto repeats = [](const Val& v) {
     return v.is(Kind::kString) || (v.is(Kind::kList) && !v.is_range()) || v.is(Kind::kTuple);
   };
-  if (op == '%' && a.is(Kind::kString) && !b.is(Kind::kUndefined)) {
-    return format_percent(heap, a, b);
-  }
+  if (op == '%' && a.is(Kind::kString)) return format_percent(heap, a, b);
   if (op == '*' && repeats(a) && (b.is(Kind::kInt) || b.is(Kind::kBool))) {
     return repeated(heap, a, as_int(b, name));
   }

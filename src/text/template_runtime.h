@@ -74,6 +74,7 @@ Val negative(const Val& v);
 
 Val call_method(Heap& heap, const MethodObject& method, const Args& args);
 bool has_method(const Val& v, std::string_view name);
+bool changes_its_object(const Val& v, std::string_view name);  // a method that the sandbox refuses
 Val list_method(Heap& heap, const Val& self, const std::string& name, const Args& args);
 Val string_method(Heap& heap, const Val& self, const std::string& name, const Args& args);
 bool is_string_method(std::string_view name);
@@ -83,6 +84,11 @@ Val builtin_function(std::string_view name);
 Val call_function(Runtime& rt, FunctionObject& function, const Args& args);
 Val function_attribute(const Val& function, const std::string& name);
 
+// The name of groupby's pairs, which have the attributes grouper and list.
+inline constexpr std::string_view kGroupName = "_GroupTuple";
+
+bool is_filter(std::string_view name);
+bool is_test(std::string_view name);
 Val apply_filter(Runtime& rt, const std::string& name, const Val& input, const Args& args);
 bool apply_test(Runtime& rt, const std::string& name, const Val& v, const Args& args);
 

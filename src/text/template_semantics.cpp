@@ -55,7 +55,9 @@ std::string_view type_name(const Val& v) {
 }
 
 void undefined_error(const Val& v) {
-  raise("UndefinedError", v.object ? v.string().text : "a value is undefined");
+  const bool refused = dynamic_cast<const UnsafeObject*>(v.object.get()) != nullptr;
+  raise(refused ? "SecurityError" : "UndefinedError",
+        v.object ? v.string().text : "a value is undefined");
 }
 
 bool truth(const Val& v) {

@@ -7,8 +7,6 @@
 namespace glmtune::text::jinja {
 namespace {
 
-using Filter = Val (*)(Runtime&, const Val&, const Args&);
-
 // "a.b.0" looked up step by step; whole numbers are positions.
 Val look_up(Runtime& rt, const Val& v, const Val& path) {
   if (!path.is(Kind::kString)) return item(rt.heap, v, path);
@@ -48,6 +46,9 @@ Val first(Runtime& rt, const Val& v, const Args& args) {
 
 Val last(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "last", {});
+  if (v.is(Kind::kIterator)) {
+    raise("TypeError", cat("'", type_name(v), "' object is not reversible"));
+  }
   const auto items = elements(rt.heap, v);
   return items->items.empty() ? undefined("No last item, sequence was empty.")
                               : items->items.back();
@@ -183,7 +184,8 @@ Val map(Runtime& rt, const Val& v, const Args& args) {
   // Jinja does not even look at what is false, so that `none | map(...)` is empty.
   if (!truth(v)) return list(rt.heap, std::move(out), Kind::kIterator);
   const bool by_attribute =
-      args.positional.empty() && !args.named.empty() && args.named[0].first == "attribute";
+      args.positional.empty() && std::any_of(args.named.begin(), args.named.end(),
+                                             [](const auto& a) { return a.first == "attribute"; });
   if (by_attribute) {
     Parameters p(args, "map", {"attribute", "default"});
     const auto all = elements(rt.heap, v);
@@ -302,7 +304,7 @@ Val groupby(Runtime& rt, const Val& v, const Args& args) {
     }
     Val key = look_up(rt, keyed[i].second, p.required(0));
     if (key.is(Kind::kUndefined) && p.given(1) != nullptr) key = *p[1];
-    out.push_back(list(rt.heap, {key, list(rt.heap, std::move(group))}, Kind::kTuple));
+    out.push_back(list(rt.heap, {key, list(rt.heap, std::move(group))}, Kind::kTuple, kGroupName));
     i = end;
   }
   return list(rt.heap, std::move(out));
@@ -310,7 +312,7 @@ Val groupby(Runtime& rt, const Val& v, const Args& args) {
 
 struct Named {
   std::string_view name;
-  Filter filter;
+  FilterFunction filter;
 };
 constexpr Named kFilters[] = {
     {"batch", batch},        {"dictsort", dictsort}, {"first", first},
@@ -324,12 +326,11 @@ constexpr Named kFilters[] = {
 
 }  // namespace
 
-std::optional<Val> sequence_filter(Runtime& rt, const std::string& name, const Val& input,
-                                   const Args& args) {
+FilterFunction sequence_filter(std::string_view name) {
   for (const Named& f : kFilters) {
-    if (f.name == name) return f.filter(rt, input, args);
+    if (f.name == name) return f.filter;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 }  // namespace glmtune::text::jinja

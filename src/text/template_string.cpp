@@ -134,6 +134,24 @@ Val to_string(Heap& heap, const Val& v) {
   return b.take();
 }
 
+std::size_t byte_of(std::string_view text, std::size_t index) {
+  std::size_t i = 0;
+  for (; index > 0 && i < text.size(); --index) i += decode_utf8(text, i).length;
+  return i;
+}
+
+std::string character(std::int64_t code) {
+  if (code < 0 || code > 0x10FFFF) {
+    raise("OverflowError", cat("a character must be in range(0x110000), found ", code));
+  }
+  if (code >= 0xD800 && code < 0xE000) {
+    raise("UnicodeEncodeError", cat("the code point ", code, " is a surrogate, not a character"));
+  }
+  std::string out;
+  append_utf8(out, static_cast<char32_t>(code));
+  return out;
+}
+
 Val substring(Heap& heap, const Val& s, std::size_t begin, std::size_t end) {
   if (begin == 0 && end == s.string().text.size()) return s;
   TextBuilder b(heap);
@@ -289,16 +307,14 @@ Val change_case(Heap& heap, const Val& s, Case c) {
     const bool first = c == Case::kCapitalize ? i == 0 : !after_cased;
     if (d.code == kInvalidCode) {
       mapped = text[i];
+    } else if (c == Case::kFold) {
+      append_folded(mapped, d.code);
     } else if (c == Case::kUpper) {
       append_upper(mapped, d.code);
     } else if ((c == Case::kTitle || c == Case::kCapitalize) && first) {
       append_title(mapped, d.code);
-    } else if (c == Case::kSwap) {
-      append_lower(mapped, d.code);
-      if (mapped == std::string_view(text).substr(i, d.length)) {
-        mapped.clear();
-        append_upper(mapped, d.code);
-      }
+    } else if (c == Case::kSwap && !is_uppercase(d.code)) {
+      is_lowercase(d.code) ? append_upper(mapped, d.code) : append_utf8(mapped, d.code);
     } else if (d.code == 0x3A3) {
       // A capital sigma at the end of a word becomes the final sigma.
       const std::size_t next = i + d.length;

@@ -38,6 +38,9 @@ class TextBuilder {
 };
 
 Val to_string(Heap& heap, const Val& v);  // str(v)
+// Byte position of the code point with this index; the end where there are fewer.
+std::size_t byte_of(std::string_view text, std::size_t index);
+std::string character(std::int64_t code);  // chr(code)
 Val substring(Heap& heap, const Val& s, std::size_t begin, std::size_t end);
 Val concat(Heap& heap, const Val& a, const Val& b);
 Val repeat(Heap& heap, const Val& s, std::int64_t times);
@@ -50,7 +53,7 @@ std::vector<Val> split(Heap& heap, const Val& s, const Val* separator, std::int6
 std::vector<Val> split_lines(Heap& heap, const Val& s, bool keep_ends);
 Val replace(Heap& heap, const Val& s, const Val& from, const Val& to, std::int64_t count);
 
-enum class Case { kLower, kUpper, kTitle, kCapitalize, kSwap };
+enum class Case { kLower, kUpper, kTitle, kCapitalize, kSwap, kFold };
 Val change_case(Heap& heap, const Val& s, Case c);
 
 // s % args and str.format.

@@ -175,6 +175,15 @@ Val undefined(std::string what) {
   return v;
 }
 
+Val unsafe(const Val& object, std::string_view name) {
+  Val v;
+  v.object = std::make_shared<UnsafeObject>(
+      nullptr,
+      cat("access to attribute '", name, "' of '", type_name(object), "' object is unsafe"),
+      std::vector<Run>());
+  return v;
+}
+
 Val plain_string(Heap* heap, std::string text, Source source) {
   Val v;
   v.kind = Kind::kString;

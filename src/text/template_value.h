@@ -147,6 +147,10 @@ struct StringObject : Object {
   std::string text;
   std::vector<Run> runs;  // empty: all of the Val's source
 };
+// Of an undefined value that the sandbox keeps from a template.
+struct UnsafeObject : StringObject {
+  using StringObject::StringObject;
+};
 struct ListObject : Object {
   ListObject(Heap* heap, std::vector<Val> v);
   std::vector<Val> items;
@@ -207,6 +211,8 @@ Val boolean(bool b);
 Val integer(std::int64_t i);
 Val number(double d);
 Val undefined(std::string what);  // `what` is the message of the UndefinedError its use raises
+// What the sandbox makes of an attribute that changes its object: its use is a SecurityError.
+Val unsafe(const Val& object, std::string_view name);
 Val plain_string(Heap* heap, std::string text, Source source = {});
 Val list(Heap& heap, std::vector<Val> items, Kind kind = Kind::kList, std::string_view name = {});
 Val range(Heap& heap, std::vector<Val> items, std::int64_t begin, std::int64_t end,

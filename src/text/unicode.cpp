@@ -29,6 +29,14 @@ bool append_several(std::string& out, char32_t code, std::span<const CaseSeveral
   return false;
 }
 
+// The range of a sorted table that holds `code`, or null.
+const CaseRange* range_of(std::span<const CaseRange> ranges, char32_t code) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), code,
+                                      [](char32_t c, const CaseRange& r) { return c < r.first; });
+  if (after == ranges.begin() || !in_case_range(*std::prev(after), code)) return nullptr;
+  return &*std::prev(after);
+}
+
 char32_t shifted(char32_t code, std::int32_t delta) {
   return static_cast<char32_t>(static_cast<std::int32_t>(code) + delta);
 }
@@ -36,11 +44,7 @@ char32_t shifted(char32_t code, std::int32_t delta) {
 void append_mapped(std::string& out, char32_t code, std::span<const CaseRange> ranges,
                    std::span<const CaseSeveral> several) {
   if (append_several(out, code, several)) return;
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), code,
-                                      [](char32_t c, const CaseRange& r) { return c < r.first; });
-  if (after != ranges.begin() && in_case_range(*std::prev(after), code)) {
-    code = shifted(code, std::prev(after)->delta);
-  }
+  if (const CaseRange* r = range_of(ranges, code)) code = shifted(code, r->delta);
   append_utf8(out, code);
 }
 
@@ -109,6 +113,30 @@ bool is_cased(char32_t code) {
   return contains(kCased, code);
 }
 
+bool is_lowercase(char32_t code) {
+  return range_of(kLowercase, code) != nullptr;
+}
+
+bool is_titlecase(char32_t code) {
+  return range_of(kTitlecase, code) != nullptr;
+}
+
+bool is_uppercase(char32_t code) {
+  return is_cased(code) && !is_lowercase(code) && !is_titlecase(code);
+}
+
+bool is_decimal(char32_t code) {
+  return range_of(kDecimals, code) != nullptr;
+}
+
+bool is_digit(char32_t code) {
+  return is_decimal(code) || range_of(kDigits, code) != nullptr;
+}
+
+bool is_numeric(char32_t code) {
+  return is_digit(code) || range_of(kNumerics, code) != nullptr;
+}
+
 void append_lower(std::string& out, char32_t code) {
   if (code < 0x80) {
     out.push_back(static_cast<char>(code >= 'A' && code <= 'Z' ? code + 32 : code));
@@ -131,6 +159,15 @@ void append_title(std::string& out, char32_t code) {
     if (in_case_range(r, code)) return append_utf8(out, shifted(code, r.delta));
   }
   append_upper(out, code);
+}
+
+void append_folded(std::string& out, char32_t code) {
+  if (append_several(out, code, kFoldSeveral)) return;
+  if (const CaseRange* r = range_of(kFold, code)) {
+    append_utf8(out, shifted(code, r->delta));
+  } else {
+    append_lower(out, code);
+  }
 }
 
 }  // namespace glmtune::text

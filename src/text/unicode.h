@@ -44,8 +44,15 @@ bool is_word_character(char32_t code);
 bool is_python_space(char32_t code);
 bool is_printable(char32_t code);
 bool is_cased(char32_t code);
+bool is_lowercase(char32_t code);
+bool is_titlecase(char32_t code);  // neither upper nor lower case
+bool is_uppercase(char32_t code);
+bool is_decimal(char32_t code);  // each of these three holds the one before it
+bool is_digit(char32_t code);
+bool is_numeric(char32_t code);
 void append_lower(std::string& out, char32_t code);
 void append_upper(std::string& out, char32_t code);
 void append_title(std::string& out, char32_t code);
+void append_folded(std::string& out, char32_t code);
 
 }  // namespace glmtune::text

@@ -34,5 +34,10 @@ extern const std::span<const Decomposition> kDecompositions;
 // kTitle only holds what differs from upper case.
 extern const std::span<const CaseRange> kLower, kUpper, kTitle;
 extern const std::span<const CaseSeveral> kLowerSeveral, kUpperSeveral, kTitleSeveral;
+// kFold only holds where str.casefold differs from lower case.
+extern const std::span<const CaseRange> kFold;
+extern const std::span<const CaseSeveral> kFoldSeveral;
+// Sets; their deltas are 0. kDigits are no decimals, kNumerics no digits.
+extern const std::span<const CaseRange> kLowercase, kTitlecase, kDecimals, kDigits, kNumerics;
 
 }  // namespace glmtune::text
