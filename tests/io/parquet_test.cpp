@@ -166,8 +166,8 @@ TEST(Parquet, WhatDoesNotFitIntoMemoryIsSaidBeforeItIsUnpacked) {
 
 // Arrow writes such groups without pages.
 TEST(Parquet, RowGroupsWithoutRowsAreNone) {
-  EXPECT_EQ(parquet_to_json_lines(kFixtures + "no_rows.parquet", 1000), "");
-  EXPECT_EQ(parquet_to_json_lines(kFixtures + "empty_groups.parquet", 1000),
+  EXPECT_EQ(parquet_to_json_lines(ParquetFile::open(kFixtures + "no_rows.parquet"), 1000), "");
+  EXPECT_EQ(parquet_to_json_lines(ParquetFile::open(kFixtures + "empty_groups.parquet"), 1000),
             "{\"v\": 1, \"m\": [{\"n\": \"a\"}]}\n{\"v\": 2, \"m\": []}\n");
 }
 
