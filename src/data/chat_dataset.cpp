@@ -1,6 +1,7 @@
 #include "data/chat_dataset.h"
 
 #include <algorithm>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,34 @@ Value template_options(const ChatSettings& settings, const text::Tokenizer& toke
     if (key == "messages" || key == "tools" || key == "add_generation_prompt") {
       fail(cat("dataset.chat_template_kwargs.", key, ": comes from the data, not the recipe"));
     }
-    options.set(key, value);
+    if (key != "strftime_now") options.set(key, value);
   }
   return options;
+}
+
+// For probing a template that only sees conversations with tools.
+Value any_tools() {
+  return io::parse_json(R"([{"type": "function", "function": {"name": "f", "description": "",
+      "parameters": {"type": "object", "properties": {}}}}])",
+                        "tools");
+}
+
+// "YYYY-MM-DD", or that and " HH:MM:SS".
+std::tm time_of(const Value& value) {
+  std::tm t{};
+  const std::string text = value.is_string() ? value.as_string() : io::to_json(value);
+  const char* rest = strptime(text.c_str(), "%Y-%m-%d", &t);
+  if (rest != nullptr && *rest != '\0') rest = strptime(rest, " %H:%M:%S", &t);
+  std::tm read = t;
+  const bool exists = rest != nullptr && *rest == '\0' && timegm(&read) != -1 &&
+                      read.tm_mday == t.tm_mday && read.tm_mon == t.tm_mon;
+  if (!exists) {
+    fail(
+        cat("dataset.chat_template_kwargs.strftime_now: expected the time that the chat template "
+            "writes, \"2026-01-31\" or \"2026-01-31 12:00:00\", found ",
+            io::to_json(value)));
+  }
+  return read;
 }
 
 bool role_is(const Value& message, const char* role) {
@@ -70,16 +96,26 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
   }
   options_ = template_options(settings_, *tokenizer_);
   row_options_.template_reads_tool_references = template_->mentions("tool_reference");
-  frame_ = probe_turns(*template_, *tokenizer_, options_);
+  set_time();
+  for (const text::ChatTemplate& variant : template_->variants()) {
+    Value options = options_;
+    if (!variants_.empty()) options.set("tools", any_tools());
+    TurnFrame frame = probe_turns(variant, *tokenizer_, options);
+    variants_.push_back({variant, std::move(frame), std::move(options)});
+  }
   for (const auto& [key, value] : settings_.chat_template_kwargs.as_object()) {
     if (!template_->mentions(key)) {
       add_count(notes_, cat("chat_template_kwargs.", key, " is never read by the chat template"));
     }
   }
-  if (!template_->has_generation_blocks() && frame_.stop_after_answer < 0) {
+  if (std::any_of(variants_.begin(), variants_.end(), [](const Variant& v) {
+        return !v.chat_template.has_generation_blocks() && v.frame.stop_after_answer < 0;
+      })) {
     add_count(notes_, "the chat template ends turns with no token that could be trained as a stop");
   }
-  if (template_->has_generation_blocks()) note_ineffective_switches();
+  if (std::any_of(variants_.begin(), variants_.end(),
+                  [](const Variant& v) { return v.chat_template.has_generation_blocks(); }))
+    note_ineffective_switches();
   for (const Count& c : files_left_out(settings_.paths, name_of_split(settings_.rows.split)))
     add_count(notes_, c.what, c.count);
 }
@@ -96,6 +132,26 @@ void ChatSamples::note_ineffective_switches() {
   note("supervise_role_header", &ChatSettings::supervise_role_header);
   note("supervise_next_role", &ChatSettings::supervise_next_role);
   note("supervise_last_stop", &ChatSettings::supervise_last_stop);
+}
+
+// What strftime_now formats: the pinned time, or that of the opening of the data set.
+void ChatSamples::set_time() {
+  if (const Value* pinned = settings_.chat_template_kwargs.find("strftime_now")) {
+    render_options_.now = time_of(*pinned);
+    return;
+  }
+  std::tm now{};
+  const std::time_t seconds = std::time(nullptr);
+  localtime_r(&seconds, &now);
+  render_options_.now = now;
+  if (!template_->mentions("strftime_now")) return;
+  char date[16];
+  std::strftime(date, sizeof date, "%Y-%m-%d", &now);
+  add_count(notes_, cat("the chat template writes the day on which the data were first opened into "
+                        "every row, so a resume on another day has other data unless it finds them "
+                        "in the cache; pin the day with "
+                        "dataset.chat_template_kwargs.strftime_now: \"",
+                        date, "\""));
 }
 
 Value ChatSamples::context(const ChatRow& row) const {
@@ -120,7 +176,7 @@ void ChatSamples::note_unused(const ChatRow& row, const std::vector<text::Unread
       continue;
     add_count(notes, cat("message field \"", key, "\" is not used by the chat template"));
   }
-  if (!row.tools.is_null() && !template_->mentions("tools")) {
+  if (!row.tools.is_null() && !variant_for(row).chat_template.mentions("tools")) {
     add_count(notes, "tools are not used by the chat template");
   }
 }
@@ -145,9 +201,10 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   if (!role_is(chat.messages.back(), "assistant")) {
     add_count(sample.notes, "conversations that do not end with an assistant turn");
   }
+  const Variant& variant = variant_for(chat);
   text::Rendered rendered;
   try {
-    rendered = template_->render(context(chat));
+    rendered = variant.chat_template.render(context(chat), render_options_);
   } catch (const text::TemplateError& e) {
     fail(cat(where, ": the chat template refuses this conversation: ", e.what()));
   }
@@ -157,8 +214,8 @@ Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   note_control_spellings(encoded.control_spellings, sample.notes);
   ChatLabels labels;
   try {
-    labels = label_chat(rendered, encoded.tokens, chat.messages, frame_, *tokenizer_, settings_,
-                        template_->has_generation_blocks());
+    labels = label_chat(rendered, encoded.tokens, chat.messages, variant.frame, *tokenizer_,
+                        settings_, variant.chat_template.has_generation_blocks());
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {
@@ -185,8 +242,13 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
 }
 
 ChatFacts ChatSamples::chat_facts() const {
-  return {.template_sha256 = io::sha256_hex(template_->source()),
-          .untrained = never_trained(*template_, *tokenizer_, options_, frame_, settings_)};
+  ChatFacts facts{.template_sha256 = io::sha256_hex(template_->sources()), .untrained = {}};
+  for (const Variant& v : variants_)
+    for (std::string& what :
+         never_trained(v.chat_template, *tokenizer_, v.probe_options, v.frame, settings_))
+      if (std::find(facts.untrained.begin(), facts.untrained.end(), what) == facts.untrained.end())
+        facts.untrained.push_back(std::move(what));
+  return facts;
 }
 
 void ChatSamples::add_to(ContentHash& hash) const {
@@ -194,8 +256,11 @@ void ChatSamples::add_to(ContentHash& hash) const {
   rows_.add_to(hash);
   hash.add_file(tokenizer_folder_ + "/tokenizer.json");
   hash.add_file(tokenizer_folder_ + "/tokenizer_config.json");
-  hash.add(template_->source());
+  hash.add(template_->sources());
   hash.add(io::to_json(options_));
+  if (const Value* pinned = settings_.chat_template_kwargs.find("strftime_now")) {
+    hash.add(cat("strftime_now ", io::to_json(*pinned)));
+  }
   hash.add(settings_.seq_length.value_or(-1));
   hash.add(static_cast<std::int64_t>(settings_.too_long));
   for (const bool b :

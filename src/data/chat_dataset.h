@@ -35,9 +35,18 @@ class ChatSamples : public SampleMaker {
   std::vector<Count> notes() const override { return notes_; }
   ChatFacts chat_facts() const override;
 
-  const TurnFrame& frame() const { return frame_; }
-
  private:
+  // A chat template and how it frames turns: the checkpoint's, and its other one for conversations
+  // with tools where it has one.
+  struct Variant {
+    text::ChatTemplate chat_template;
+    TurnFrame frame;
+    io::Value probe_options;  // context of the conversations that it is probed with
+  };
+  const Variant& variant_for(const ChatRow& row) const {
+    return row.tools.is_null() ? variants_.front() : variants_.back();
+  }
+  void set_time();
   Sample make(std::int64_t row, text::EncodeCache& cache) const;
   io::Value context(const ChatRow& row) const;
   void note_ineffective_switches();
@@ -53,7 +62,8 @@ class ChatSamples : public SampleMaker {
   Rows rows_;
   io::Value options_;  // template variables beside messages and tools
   ChatRowOptions row_options_;
-  TurnFrame frame_;
+  std::vector<Variant> variants_;
+  text::RenderOptions render_options_;  // one time for all rows
   std::vector<Count> notes_;
 };
 

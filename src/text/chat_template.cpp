@@ -15,7 +15,7 @@ struct ChatTemplate::Impl {
   std::string source;
   std::string where;
   jinja::Program program;
-  std::string tool_use;  // where the template for conversations with tools is, if another one
+  std::shared_ptr<const Impl> tool_use;  // for conversations with tools, if another one
 };
 
 namespace {
@@ -34,6 +34,22 @@ std::string from_file(std::string source, const std::string& where) {
   if (const std::string problem = problem_of_template(source); !problem.empty())
     fail(cat(where, ": ", problem));
   return source;
+}
+
+std::shared_ptr<ChatTemplate::Impl> parsed(std::string source, std::string where) {
+  if (source.size() > kMaxSource) {
+    fail_at(where, 1, -1, "TemplateSyntaxError",
+            cat("a template of ", source.size(), " bytes (at most ", kMaxSource, ")"));
+  }
+  auto impl = std::make_shared<ChatTemplate::Impl>();
+  try {
+    impl->program = jinja::parse(source);
+  } catch (const jinja::SyntaxError& e) {
+    fail_at(where, e.line, -1, "TemplateSyntaxError", e.what);
+  }
+  impl->source = std::move(source);
+  impl->where = std::move(where);
+  return impl;
 }
 
 }  // namespace
@@ -58,57 +74,66 @@ Field field_of(std::string_view key) {
 }
 
 ChatTemplate ChatTemplate::parse(std::string source, std::string where) {
-  return parse(std::move(source), std::move(where), "");
-}
-
-ChatTemplate ChatTemplate::parse(std::string source, std::string where, std::string tool_use) {
-  if (source.size() > kMaxSource) {
-    fail_at(where, 1, -1, "TemplateSyntaxError",
-            cat("a template of ", source.size(), " bytes (at most ", kMaxSource, ")"));
-  }
-  auto impl = std::make_shared<Impl>();
-  try {
-    impl->program = jinja::parse(source);
-  } catch (const jinja::SyntaxError& e) {
-    fail_at(where, e.line, -1, "TemplateSyntaxError", e.what);
-  }
-  impl->source = std::move(source);
-  impl->where = std::move(where);
-  impl->tool_use = std::move(tool_use);
-  return ChatTemplate(std::move(impl));
+  return ChatTemplate(parsed(std::move(source), std::move(where)));
 }
 
 ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::filesystem::path path(folder);
   const std::filesystem::path file = path / "chat_template.jinja";
   const std::filesystem::path tool_file = path / "additional_chat_templates" / "tool_use.jinja";
-  std::string tool_use = std::filesystem::exists(tool_file) ? tool_file.string() : "";
-  if (std::filesystem::exists(file))
-    return parse(from_file(io::read_file(file.string()), file.string()), file.string(),
-                 std::move(tool_use));
   const std::filesystem::path config = path / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) {
+  std::shared_ptr<Impl> found, tool_use;
+  std::string names;
+  if (std::filesystem::exists(file)) {
+    found = parsed(from_file(io::read_file(file.string()), file.string()), file.string());
+  } else if (std::filesystem::exists(config)) {
     const io::Value value = io::read_json_file(config.string());
-    const io::Value* found = value.find("chat_template");
-    if (found != nullptr && found->is_array()) {
-      const io::Value* by_name = nullptr;
-      for (const io::Value& named : found->as_array()) {
+    const io::Value* entry = value.find("chat_template");
+    const std::string where = config.string() + " (chat_template";
+    if (entry != nullptr && entry->is_string())
+      found = parsed(from_file(entry->as_string(), where + ")"), where + ")");
+    if (entry != nullptr && entry->is_array()) {
+      for (const io::Value& named : entry->as_array()) {
         const io::Value* name = named.is_object() ? named.find("name") : nullptr;
-        if (name == nullptr) continue;
-        if (*name == io::Value("default")) by_name = named.find("template");
-        if (*name == io::Value("tool_use"))
-          tool_use = config.string() + " (chat_template \"tool_use\")";
+        const io::Value* source = named.is_object() ? named.find("template") : nullptr;
+        if (name == nullptr || source == nullptr || !name->is_string() || !source->is_string()) {
+          fail(cat(where, "): expected a list of {\"name\": text, \"template\": text}"));
+        }
+        names += cat(names.empty() ? "" : ", ", '"', name->as_string(), '"');
+        const bool is_default = name->as_string() == "default";
+        if (!is_default && name->as_string() != "tool_use") continue;
+        const std::string place = cat(where, " \"", name->as_string(), "\")");
+        (is_default ? found : tool_use) = parsed(from_file(source->as_string(), place), place);
       }
-      found = by_name;
-    }
-    if (found != nullptr && found->is_string()) {
-      const std::string where = config.string() + " (chat_template)";
-      return parse(from_file(found->as_string(), where), where, std::move(tool_use));
     }
   }
-  fail(cat(folder,
-           ": no chat template; expected chat_template.jinja, or \"chat_template\" in "
-           "tokenizer_config.json"));
+  if (std::filesystem::exists(tool_file)) {
+    tool_use = parsed(from_file(io::read_file(tool_file.string()), tool_file.string()),
+                      tool_file.string());
+  }
+  if (!found && !names.empty()) {
+    fail(cat(config.string(), ": of the chat templates there (", names,
+             ") none is named \"default\"; give the one to use as dataset.chat_template"));
+  }
+  if (!found) {
+    fail(cat(folder,
+             ": no chat template; expected chat_template.jinja, or \"chat_template\" in "
+             "tokenizer_config.json"));
+  }
+  found->tool_use = std::move(tool_use);
+  return ChatTemplate(std::move(found));
+}
+
+std::vector<ChatTemplate> ChatTemplate::variants() const {
+  std::vector<ChatTemplate> all{*this};
+  if (impl_->tool_use) all.push_back(ChatTemplate(impl_->tool_use));
+  return all;
+}
+
+ChatTemplate ChatTemplate::for_context(const io::Value& context) const {
+  const io::Value* tools = context.find("tools");
+  const bool given = tools != nullptr && !tools->is_null();
+  return given && impl_->tool_use ? ChatTemplate(impl_->tool_use) : *this;
 }
 
 Rendered ChatTemplate::render(const io::Value& context, const RenderOptions& options) const {
@@ -116,15 +141,9 @@ Rendered ChatTemplate::render(const io::Value& context, const RenderOptions& opt
     fail(cat(impl_->where, ": the context of a template must be an object, found ",
              context.kind_name()));
   }
-  const io::Value* tools = context.find("tools");
-  if (!impl_->tool_use.empty() && tools != nullptr && !tools->is_null()) {
-    fail_at(impl_->where, 1, -1, "ValueError",
-            cat("the conversation has tools, and the checkpoint has two templates: this one "
-                "(\"default\", for those without tools) and ",
-                impl_->tool_use,
-                " for those with tools, of which only the first is used; give the one for tools as "
-                "dataset.chat_template and train the two kinds of data in runs of their own, or "
-                "leave the tools out"));
+  if (impl_->tool_use) {
+    const ChatTemplate variant = for_context(context);
+    if (variant.impl_ != impl_) return variant.render(context, options);
   }
   jinja::Heap heap(options.limits);
   jinja::Evaluator evaluator(impl_->program, heap, options);
@@ -150,12 +169,19 @@ const std::string& ChatTemplate::source() const {
   return impl_->source;
 }
 
+std::string ChatTemplate::sources() const {
+  std::string all = impl_->source;
+  if (impl_->tool_use) all.append(1, '\0').append(impl_->tool_use->source);
+  return all;
+}
+
 bool ChatTemplate::has_generation_blocks() const {
   return impl_->program.has_generation;
 }
 
 bool ChatTemplate::mentions(std::string_view name) const {
-  return impl_->program.mentioned.count(name) > 0;
+  return impl_->program.mentioned.count(name) > 0 ||
+         (impl_->tool_use && impl_->tool_use->program.mentioned.count(name) > 0);
 }
 
 }  // namespace glmtune::text

@@ -92,24 +92,31 @@ class ChatTemplate {
   // chat_template.jinja of a checkpoint folder, else the chat_template of its
   // tokenizer_config.json (of several named ones "default"). An error where there is none. Where
   // there is a "tool_use" beside it (in that list, or additional_chat_templates/tool_use.jinja),
-  // transformers takes that for a context with tools; here rendering such a context is an error.
+  // contexts with tools are rendered by that one, as in transformers.
   static ChatTemplate load(const std::string& folder);
+
+  // The templates that this one stands for: itself, and the one for tools if that is another.
+  std::vector<ChatTemplate> variants() const;
+  // The variant that transformers takes: the one for tools where `tools` are given and not null.
+  ChatTemplate for_context(const io::Value& context) const;
 
   // `context` is an object: messages, tools, add_generation_prompt, bos_token, options ...
   // Throws TemplateError, also when a limit is exceeded.
   Rendered render(const io::Value& context, const RenderOptions& options = {}) const;
 
   const std::string& source() const;
+  // All that decides what is rendered: the source, and that of the variant for tools behind it.
+  std::string sources() const;
   bool has_generation_blocks() const;
-  // Whether the template speaks of `name` anywhere: as a variable, an attribute or a string. What
-  // it never mentions (an option, a field of a message) cannot change what it renders.
+  // Whether the template, or its variant for tools, speaks of `name` anywhere: as a variable, an
+  // attribute or a string. What it never mentions (an option, a field of a message) cannot change
+  // what it renders.
   bool mentions(std::string_view name) const;
 
   struct Impl;
 
  private:
   explicit ChatTemplate(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  static ChatTemplate parse(std::string source, std::string where, std::string tool_use);
   std::shared_ptr<const Impl> impl_;
 };
 

@@ -334,7 +334,7 @@ TEST(ChatTemplate, IsFoundInACheckpointFolder) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(ChatTemplate, ToolsWithATemplateOfTheirOwnAreAnError) {
+TEST(ChatTemplate, ToolsAreRenderedByTheTemplateForTools) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / "glmtune_two_templates";
   const std::filesystem::path more = folder / "additional_chat_templates";
@@ -346,24 +346,28 @@ TEST(ChatTemplate, ToolsWithATemplateOfTheirOwnAreAnError) {
   const auto expect_two = [&](const char* default_text) {
     const ChatTemplate t = ChatTemplate::load(folder.string());
     EXPECT_EQ(t.render(plain).text, default_text);
-    try {
-      (void)t.render(with_tools);
-      ADD_FAILURE() << "rendered";
-    } catch (const TemplateError& e) {
-      for (const char* part : {"default", "tool_use", "dataset.chat_template"}) {
-        EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
-      }
-    }
+    EXPECT_EQ(t.render(with_tools).text, "T{ }");
+    EXPECT_EQ(t.for_context(with_tools).source(), "T{{ '{ }' }}");
+    EXPECT_EQ(t.sources(), std::string(default_text) + '\0' + "T{{ '{ }' }}");
+    EXPECT_EQ(t.variants().size(), 2U);
   };
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": [
-      {"name": "default", "template": "A"}, {"name": "tool_use", "template": "T"}]})";
+      {"name": "default", "template": "A"}, {"name": "tool_use", "template": "T{{ '{ }' }}"}]})";
   expect_two("A");
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": [
       {"name": "default", "template": "A"}, {"name": "rag", "template": "R"}]})";
   EXPECT_EQ(ChatTemplate::load(folder.string()).render(with_tools).text, "A");
+  std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": [
+      {"name": "rag", "template": "R"}, {"name": "tool_use", "template": "T"}]})";
+  try {
+    (void)ChatTemplate::load(folder.string());
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("\"rag\", \"tool_use\""), std::string::npos) << e.what();
+  }
   std::ofstream(folder / "chat_template.jinja") << "C";
   EXPECT_EQ(ChatTemplate::load(folder.string()).render(with_tools).text, "C");
-  std::ofstream(more / "tool_use.jinja") << "T";
+  std::ofstream(more / "tool_use.jinja") << "T{{ '{ }' }}";
   expect_two("C");
   std::filesystem::remove_all(folder);
 }
