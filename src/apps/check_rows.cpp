@@ -11,6 +11,7 @@
 #include "data/pack_sampler.h"
 #include "data/rows.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "train/checkpoint_folder.h"
 #include "train/log.h"
 #include "train/named_errors.h"
@@ -71,8 +72,10 @@ ReadRows read_format(const train::DatasetEntry& entry, const data::ChatSettings&
   std::map<std::int64_t, std::string> problems;  // in the order of the files
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     try {
+      const io::Value row = rows.row(i);
+      rows.check_integers(i);
       data::read_chat_row(
-          rows.row(i), rows.where(i),
+          row, rows.where(i),
           {.columnar = rows.is_columnar(i), .unread_columns = rows.unread_columns(i)});
     } catch (const MachineError&) {
       throw;

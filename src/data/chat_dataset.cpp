@@ -183,11 +183,12 @@ void ChatSamples::note_unused(const ChatRow& row, const std::vector<text::Unread
 
 Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
+  const Value value = rows_.row(row);
   rows_.check_integers(row);
   ChatRowOptions row_options = row_options_;
   row_options.columnar = rows_.is_columnar(row);
   row_options.unread_columns = rows_.unread_columns(row);
-  const ChatRow chat = read_(rows_.row(row), where, row_options);
+  const ChatRow chat = read_(value, where, row_options);
   Sample sample;
   sample.notes = chat.notes;
   sample.dropped = chat.dropped;

@@ -1,10 +1,13 @@
 #include "data/rows.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/array_elements.h"
 #include "data/shuffle.h"
 #include "io/files.h"
 #include "io/json_integers.h"
@@ -27,10 +30,13 @@ void for_each_block(const FileBytes& file, std::uint64_t at, Take&& take) {
 }
 
 // Behind a byte order mark.
-std::uint64_t begin_of_text(const FileBytes& file) {
+std::uint64_t begin_of_text(const FileBytes& file, const std::string& path) {
   std::string buffer;
   const auto bytes = std::min<std::uint64_t>(kByteOrderMark.size(), file.size());
-  return file.read(0, bytes, buffer) == kByteOrderMark ? kByteOrderMark.size() : 0;
+  const std::string_view start = file.read(0, bytes, buffer);
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF"))
+    fail(cat(path, ": not UTF-8 (a UTF-16 byte order mark); save it as UTF-8"));
+  return start == kByteOrderMark ? kByteOrderMark.size() : 0;
 }
 
 // The first one that is not blank; 0 where all are.
@@ -44,19 +50,28 @@ char first_character(const FileBytes& file, std::uint64_t start) {
   return found;
 }
 
-// A row is one line, so the parser's own "line 1" would only mislead.
-io::Value parse_line(std::string_view line, const std::string& where) {
-  try {
-    return io::parse_json(line, where);
-  } catch (const MachineError&) {
-    throw;
-  } catch (const Error& e) {
-    std::string message = e.what();
-    const std::string parsers = where + ": line 1, column ";
-    if (message.starts_with(parsers)) {
-      message = where + ": column " + message.substr(parsers.size());
-    }
-    fail(message);
+// Takes the position off ": line 2, column 3: expected ...".
+std::string position_of(std::string_view problem, std::int64_t& line, std::int64_t& column) {
+  const auto take = [&](std::string_view name, std::int64_t& number) {
+    if (!problem.starts_with(name)) return;
+    problem.remove_prefix(name.size());
+    const auto end = std::from_chars(problem.data(), problem.data() + problem.size(), number).ptr;
+    problem.remove_prefix(static_cast<std::size_t>(end - problem.data()));
+  };
+  take(": line ", line);
+  take(", column ", column);
+  if (problem.starts_with(": ")) problem.remove_prefix(2);
+  return std::string(problem);
+}
+
+// Gives columns that are integers which a Value rounds as text, which is what Python makes of them.
+void keep_integers(io::Value& row, std::string_view text) {
+  constexpr double kLeastRounded = 0x1p63;
+  for (auto& [name, value] : row.as_object()) {
+    if (!value.is_number() || value.is_int() || std::abs(value.as_double()) < kLeastRounded)
+      continue;
+    std::string integer = io::first_oversized_integer(text, {name});
+    if (!integer.empty()) value = io::Value(std::move(integer));
   }
 }
 
@@ -80,7 +95,7 @@ Rows::Rows(const std::vector<std::string>& paths, const RowSelection& selection,
     file.bytes = std::make_unique<FileBytes>(path, most_unpacked_bytes(), reading_.columns);
     file.path = std::move(path);
     const auto index = static_cast<std::int32_t>(files_.size());
-    const std::uint64_t start = begin_of_text(*file.bytes);
+    const std::uint64_t start = begin_of_text(*file.bytes, file.path);
     file.array = first_character(*file.bytes, start) == '[';
     files_.push_back(std::move(file));
     if (files_.back().array) {
@@ -138,28 +153,40 @@ void Rows::index_lines(std::int32_t file, std::uint64_t start) {
 
 void Rows::index_array(std::int32_t file, std::uint64_t start) {
   File& f = files_[static_cast<std::size_t>(file)];
-  constexpr std::uint64_t kParsed = 13;  // times its text, measured with short chats
-  if (f.bytes->size() > most_unpacked_bytes() / kParsed)
-    fail(cat(f.path, ": a JSON array is held in memory, and its ", io::human_bytes(f.bytes->size()),
-             " would take some ", kParsed,
-             " times as much, most of what is left; write one object ", "a line (JSON Lines)"));
-  std::string buffer;
-  const std::string_view text = f.bytes->read(start, f.bytes->size() - start, buffer);
-  f.elements = io::parse_json(text, f.path);
-  f.oversized = io::first_oversized_integer(text, rendered_columns());
-  f.bytes.reset();
-  for (std::size_t i = 0; i < f.elements.size(); ++i) {
-    all_.push_back({file, static_cast<std::int64_t>(i) + 1, 0, 0});
+  const auto span_of = [&](const ArrayElement& element) {
+    if (element.bytes > reading_.max_line_bytes)
+      fail(cat(f.path, ": line ", element.line, ": an element of ", element.bytes,
+               " bytes; at most ", reading_.max_line_bytes, " are read"));
+    f.places.push_back({element.line, element.column});
+    return Span{.file = file,
+                .number = static_cast<std::int64_t>(f.places.size()),
+                .offset = element.offset,
+                .bytes = element.bytes};
+  };
+  ArrayScanner scanner(f.path, start, [&](const ArrayElement& e) { all_.push_back(span_of(e)); });
+  for_each_block(*f.bytes, start, [&](std::string_view text) {
+    scanner.scan(text);
+    return true;
+  });
+  if (const bool is_inside = scanner.is_inside();
+      !scanner.has_ended() && (is_inside || !f.places.empty())) {
+    // The parser knows best where an element goes wrong that has no end, or not the right one.
+    Span last = all_.empty() ? Span{} : all_.back();
+    if (is_inside) {
+      ArrayElement element = scanner.element();
+      element.bytes = static_cast<std::int64_t>(f.bytes->size()) - element.offset;
+      last = span_of(element);
+    }
+    std::string buffer;
+    (void)parse(last, bytes_of(last, buffer));
   }
+  scanner.finish();
 }
 
 void Rows::check_integers(std::int64_t i) const {
-  const Span& s = span(i);
-  const File& f = files_[static_cast<std::size_t>(s.file)];
   std::string buffer;
-  const std::string found =
-      f.array ? f.oversized : io::first_oversized_integer(bytes_of(s, buffer), rendered_columns());
-  refuse_oversized_integer(found, f.array ? f.path : where(i));
+  refuse_oversized_integer(
+      io::first_oversized_integer(bytes_of(span(i), buffer), rendered_columns()), where(i));
 }
 
 bool Rows::is_columnar(std::int64_t i) const {
@@ -168,25 +195,55 @@ bool Rows::is_columnar(std::int64_t i) const {
 
 std::span<const std::string> Rows::unread_columns(std::int64_t i) const {
   const File& f = files_[static_cast<std::size_t>(span(i).file)];
-  return f.array ? std::span<const std::string>() : f.bytes->unread_columns();
+  return f.bytes->unread_columns();
 }
 
 std::string Rows::where(std::int64_t i) const {
-  const Span& s = span(i);
+  return where(span(i));
+}
+
+std::string Rows::where(const Span& s) const {
   const File& f = files_[static_cast<std::size_t>(s.file)];
   return f.array ? cat(f.path, ": row ", s.number) : cat(f.path, ":", s.number);
 }
 
 io::Value Rows::row(std::int64_t i) const {
   const Span& s = span(i);
-  const File& f = files_[static_cast<std::size_t>(s.file)];
   std::string buffer;
-  io::Value value = f.array ? f.elements.as_array()[static_cast<std::size_t>(s.number - 1)]
-                            : parse_line(bytes_of(s, buffer), where(i));
+  const std::string_view text = bytes_of(s, buffer);
+  io::Value value = parse(s, text);
   if (!value.is_object()) {
-    fail(cat(where(i), ": a row must be an object, found ", value.kind_name()));
+    fail(cat(where(s), ": a row must be an object, found ", value.kind_name()));
   }
+  keep_integers(value, text);
   return value;
+}
+
+io::Value Rows::parse(const Span& s, std::string_view text) const {
+  try {
+    return io::parse_json(text, "");
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    refuse(s, text, e.what());  // names line and column in the row's own text
+  }
+}
+
+void Rows::refuse(const Span& s, std::string_view text, std::string_view problem) const {
+  const File& f = files_[static_cast<std::size_t>(s.file)];
+  std::int64_t line = 1, column = 1;
+  const std::string reason = position_of(problem, line, column);
+  if (f.array) {
+    const Place& start = f.places[static_cast<std::size_t>(s.number - 1)];
+    if (line == 1) column += start.column - 1;
+    fail(cat(where(s), ": line ", line + start.line - 1, ", column ", column, ": ", reason));
+  }
+  const std::size_t last = text.find_last_not_of(kBlank);
+  const bool goes_on = last != std::string_view::npos &&
+                       std::string_view("{[,:").find(text[last]) != std::string_view::npos;
+  fail(
+      cat(where(s), ": column ", column, ": ", reason,
+          goes_on ? "; expected one row a line, or one JSON array of rows in the whole file" : ""));
 }
 
 std::string_view Rows::bytes_of(const Span& s, std::string& buffer) const {
@@ -202,13 +259,8 @@ void Rows::add_to(ContentHash& hash) const {
   std::string buffer;
   for (std::int64_t i = 0; i < size(); ++i) {
     const Span& s = span(i);
-    const File& f = files_[static_cast<std::size_t>(s.file)];
     hash.add(s.number);
-    if (f.array) {
-      hash.add(io::to_json(f.elements.as_array()[static_cast<std::size_t>(s.number - 1)]));
-    } else {
-      hash.add(bytes_of(s, buffer));
-    }
+    hash.add(bytes_of(s, buffer));
   }
 }
 

@@ -2,7 +2,7 @@
 // Rows: the JSON objects of one or several files, shuffled and sliced as a recipe asks, parsed one
 // at a time. Files are JSON Lines (one object a line, blank lines skipped, line numbers physical)
 // or one JSON array, either also packed with gzip or zstd; or Parquet. Of plain
-// JSON Lines only line positions are kept; the others are unpacked into memory.
+// JSON only positions are kept; the others are unpacked into memory.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -80,14 +80,15 @@ class Rows {
   std::int64_t size() const { return static_cast<std::int64_t>(selected_.size()); }
   // Rows of all files, before the slice.
   std::int64_t available() const { return static_cast<std::int64_t>(all_.size()); }
-  // Row i as an object; Error with file, line and reason. Safe from several threads.
+  // Row i as an object; Error with file, line and reason. A column that is an integer which Value
+  // does not hold is text, as it is spelled. Safe from several threads.
   io::Value row(std::int64_t i) const;
-  std::string where(std::int64_t i) const;  // "file:line"
+  std::string where(std::int64_t i) const;  // "file:line", of an array's "file: row 3"
   bool is_columnar(std::int64_t i) const;   // of a Parquet file
   // What row i's file has beside what row() shows.
   std::span<const std::string> unread_columns(std::int64_t i) const;
-  // Error where a chat of row i, or its tools, hold an integer that Value does not; of an array's
-  // row where any of the file does.
+  // Error where a chat of row i (which row() has accepted), or its tools, hold an integer that
+  // Value does not.
   void check_integers(std::int64_t i) const;
   // Row i's position before the shuffle, over all files.
   std::int64_t in_files(std::int64_t i) const { return selected_[static_cast<std::size_t>(i)]; }
@@ -101,15 +102,21 @@ class Rows {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
   };
+  struct Place {
+    std::int64_t line = 1;
+    std::int64_t column = 1;
+  };
   struct File {
     std::string path;
     bool array = false;
-    std::unique_ptr<FileBytes> bytes;  // none of an array, which is parsed whole
-    io::Value elements;                // of an array
-    std::string oversized;             // the first integer of an array's chats that is
+    std::unique_ptr<FileBytes> bytes;
+    std::vector<Place> places = {};  // of an array's elements
   };
   void index_lines(std::int32_t file, std::uint64_t start);
   void index_array(std::int32_t file, std::uint64_t start);
+  io::Value parse(const Span& span, std::string_view text) const;
+  [[noreturn]] void refuse(const Span& span, std::string_view text, std::string_view problem) const;
+  std::string where(const Span& span) const;
   std::string_view bytes_of(const Span& span, std::string& buffer) const;
   const Span& span(std::int64_t i) const {
     return all_[static_cast<std::size_t>(selected_[static_cast<std::size_t>(i)])];

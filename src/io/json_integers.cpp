@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/cat.h"
+#include "io/json.h"
+
 namespace glmtune::io {
 namespace {
 
@@ -21,16 +24,22 @@ std::size_t end_of_string(std::string_view json, std::size_t at) {
   return at + 1;
 }
 
+// key: as it stands between its quotes.
+bool is_one_of(const std::vector<std::string_view>& keys, std::string_view key) {
+  if (key.find('\\') == std::string_view::npos)
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  const Value plain = parse_json(cat('"', key, '"'), "key");
+  return std::find(keys.begin(), keys.end(), plain.as_string()) != keys.end();
+}
+
 }  // namespace
 
 std::string first_oversized_integer(std::string_view json,
                                     const std::vector<std::string_view>& keys) {
-  const std::size_t start = std::min(json.find_first_not_of(" \t\r\n"), json.size());
-  const int row_depth = start < json.size() && json[start] == '[' ? 2 : 1;
   int depth = 0;
   bool wanted = keys.empty();
   std::string_view text;  // the last string
-  for (std::size_t at = start; at < json.size();) {
+  for (std::size_t at = 0; at < json.size();) {
     const char c = json[at];
     if (c == '"') {
       const std::size_t end = end_of_string(json, at);
@@ -45,8 +54,7 @@ std::string first_oversized_integer(std::string_view json,
     } else {
       if (c == '{' || c == '[') ++depth;
       if (c == '}' || c == ']') --depth;
-      if (c == ':' && depth == row_depth && !keys.empty())
-        wanted = std::find(keys.begin(), keys.end(), text) != keys.end();
+      if (c == ':' && depth == 1 && !keys.empty()) wanted = is_one_of(keys, text);
       ++at;
     }
   }

@@ -8,7 +8,7 @@ namespace glmtune::io {
 
 // The first integer (without fraction and exponent) of a valid JSON text that 64 signed bits do not
 // hold, as it is spelled; empty where all fit. Value would make a rounded double of it. keys: only
-// what lies in these members of the object, or of the objects of an array; none: everywhere.
+// what lies in these members of the object; none: everywhere.
 std::string first_oversized_integer(std::string_view json,
                                     const std::vector<std::string_view>& keys = {});
 

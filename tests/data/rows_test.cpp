@@ -241,8 +241,80 @@ TEST_F(RowsTest, AnIntegerBeyond64BitsInAChatIsRefusedWithItsLine) {
   EXPECT_NE(error(lines, 1).find("big.jsonl:2: the integer 18446744073709551615 is beyond"),
             std::string::npos)
       << error(lines, 1);
-  EXPECT_EQ(error(Rows({file("[" + plain + "]", "a.json")}, {}), 0), "");
-  EXPECT_NE(error(Rows({file("[" + plain + ", " + bad + "]", "b.json")}, {}), 0), "");
+  const Rows array({file("[" + plain + ", " + bad + "]", "a.json")}, {});
+  EXPECT_EQ(error(array, 0), "");
+  EXPECT_NE(error(array, 1).find("a.json: row 2: the integer 18446744073709551615"),
+            std::string::npos)
+      << error(array, 1);
+}
+
+// What json.loads and str of Python make of them.
+TEST_F(RowsTest, ColumnsThatAreIntegersBeyond64BitsAreTextAsItIsSpelled) {
+  const std::string row =
+      R"({"a": 1208925819614629174706176, "b\u0021": -18446744073709551615, "c": 1e30, "d": [1e30]})";
+  for (const std::string& path : {file(row), file("[" + row + "]", "a.json")}) {
+    const io::Value read = Rows({path}, {}).row(0);
+    EXPECT_EQ(*read.find("a"), io::Value("1208925819614629174706176"));
+    EXPECT_EQ(*read.find("b!"), io::Value("-18446744073709551615"));
+    EXPECT_EQ(*read.find("c"), io::Value(1e30));
+  }
+}
+
+TEST_F(RowsTest, ABadElementOfAnArrayIsNamedByItsPlaceInTheFileAndTheOthersAreRead) {
+  const std::string path =
+      file("[\n{\"v\": 1},\n  {\"v\": NaN}, {\"a\":\n\"]\\\"\", \"é\": x},\n 7 ,\n{\"v\": 2}]\n");
+  const Rows rows({path}, {});
+  ASSERT_EQ(rows.size(), 5);
+  EXPECT_EQ(rows.row(0).find("v")->as_int(), 1);
+  EXPECT_EQ(rows.row(4).find("v")->as_int(), 2);
+  EXPECT_TRUE(error_of(path, 1).starts_with(path + ": row 2: line 3, column 9: NaN"))
+      << error_of(path, 1);
+  EXPECT_TRUE(error_of(path, 2).starts_with(path + ": row 3: line 4, column 13: expected a value"))
+      << error_of(path, 2);
+  EXPECT_EQ(error_of(path, 3), path + ": row 4: a row must be an object, found integer");
+}
+
+TEST_F(RowsTest, AnArrayThatIsNoneIsAnErrorWithItsPlace) {
+  for (const auto& [text, error] : std::vector<std::pair<std::string, std::string>>{
+           {"[{}\n{}]", "line 2, column 1: expected ',' or ']' in an array, found '{'"},
+           {"[{},]", "line 1, column 5: expected a value, found ']'"},
+           {"[,{}]", "line 1, column 2: expected a value, found ','"},
+           {"[{}", "line 1, column 4: expected ',' or ']' in an array, found the end of the file"},
+           {"[{}, ", "line 1, column 6: expected a value, found the end of the file"},
+           {"[{}, 12", "line 1, column 8: expected the end of an element, found the end of"},
+           {"[{},\n {\"v\": [1,", "row 2: line 2, column 11: expected a value, found the end of"},
+           {"[{},\n {\"v\": 1, {}]", "row 2: line 2, column 11: expected a quoted key, found '{'"},
+           {"[{}]\n[{}]", "line 2, column 1: expected nothing behind the array (a file is one "},
+           {"[]", "no rows in the file"}}) {
+    const std::string path = file(text, "a.json");
+    EXPECT_TRUE(error_of(path, 0).starts_with(path + ": " + error)) << error_of(path, 0);
+  }
+}
+
+TEST_F(RowsTest, ElementsAreFoundWhereverAReadEnds) {
+  std::string text = "[";
+  for (int i = 0; i < 700; ++i)
+    text +=
+        "{\"v\": " + std::to_string(i) + ", \"t\": \"" + std::string(19'993, '\\') + "\\]\"},\r\n ";
+  text += "{\"v\": 700}]";
+  const Rows rows({file(text, "a.json")}, {});
+  ASSERT_EQ(rows.size(), 701);
+  for (std::int64_t i = 0; i < 701; ++i) EXPECT_EQ(rows.row(i).find("v")->as_int(), i);
+}
+
+TEST_F(RowsTest, AnObjectOverSeveralLinesIsToldWhatAFileMayBe) {
+  const std::string path = file("{\n  \"v\": 1\n}\n", "a.json");
+  EXPECT_EQ(error_of(path, 0), path +
+                                   ":1: column 2: expected a quoted key, found the end of the "
+                                   "text; expected one row a line, or one JSON array of rows in "
+                                   "the whole file");
+}
+
+TEST_F(RowsTest, TextInUtf16IsSaid) {
+  for (const char* text : {"\xFF\xFE{", "\xFE\xFF"}) {
+    const std::string path = file(text);
+    EXPECT_EQ(error_of(path, 0), path + ": not UTF-8 (a UTF-16 byte order mark); save it as UTF-8");
+  }
 }
 
 // The bytes of `zstd` for two rows.
@@ -258,6 +330,8 @@ TEST_F(RowsTest, MissingEmptyAndUnreadableSourcesAreNamed) {
             std::string::npos);
   EXPECT_NE(error_of(file(""), 0).find("no rows"), std::string::npos);
   EXPECT_NE(error_of(file("\n\n"), 0).find("no rows"), std::string::npos);
+  const std::string none = GLMTUNE_FIXTURES "/parquet/no_rows.parquet";
+  EXPECT_EQ(error_of(none, 0), none + ": no rows in the file");
   EXPECT_NE(error_of(folder_.string() + "/sub", 0).find("no such"), std::string::npos);
   EXPECT_NE(error_of(file("x", "a.parquet"), 0).find("a.parquet"), std::string::npos);
 }

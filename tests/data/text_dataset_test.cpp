@@ -152,6 +152,19 @@ TEST_F(TextData, AMissingColumnOfAParquetFileIsNamedWithAllItHas) {
       << error(settings);
 }
 
+// As str() of what Python's json gives.
+TEST_F(TextData, MappedIntegersOfAnySizeKeepTheirDigits) {
+  rows("{\"q\": \"2^80?\", \"a\": 1208925819614629174706176}\n");
+  ColumnMappedSettings settings;
+  settings.paths = {path_};
+  settings.column_mapping = {{"question", "q"}, {"answer", "a"}};
+  EXPECT_TRUE(shown(settings).find("⟦1208925819614629174706176⟧") != std::string::npos)
+      << shown(settings);
+  settings.use_hf_chat_template = true;
+  EXPECT_TRUE(shown(settings).find("1208925819614629174706176⟧") != std::string::npos)
+      << shown(settings);
+}
+
 // recipes.md 1.6, use_hf_chat_template: the model's template, trained on the answer alone.
 TEST_F(TextData, MappedColumnsBecomeAConversationOnRequest) {
   rows("{\"instr\": \"Add\", \"in\": \"1 and 2\", \"out\": \"3\"}\n");
