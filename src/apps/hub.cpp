@@ -11,6 +11,7 @@
 #include "base/cat.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "io/folder_files.h"
 #include "io/hub_download.h"
 #include "train/log.h"
 #include "train/named_errors.h"
@@ -32,12 +33,14 @@ bool is_path(const std::string& text) {
     if (text.ends_with(end)) return true;
   if (!io::is_hub_id(text)) return true;
   std::error_code error;
+  if (fs::is_symlink(text, error)) return true;
   const std::size_t slash = text.find('/');
   return slash != std::string::npos && fs::is_directory(text.substr(0, slash), error);
 }
 
 std::string no_such_path(const std::string& path) {
-  std::string text = cat(path, ": no such file or folder");
+  std::string text = io::unreachable(path);
+  if (!text.ends_with(": no such file or folder")) return text;
   if (path.starts_with('~')) return text + " (~ is not expanded here: write the path in full)";
   std::error_code error;
   const fs::path here = fs::current_path(error);

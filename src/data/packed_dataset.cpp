@@ -143,12 +143,12 @@ void PackedDataset::make_contents(const Progress& progress, std::int64_t vocab_s
   make_samples(progress, vocab_size);
   for (auto& [place, problem] : problems_) contents_.summary.problems.push_back(std::move(problem));
   make_packs();
-  check_dropped();
   contents_.summary.samples = static_cast<std::int64_t>(contents_.documents.size());
   for (const std::int64_t d : contents_.documents) {
     contents_.summary.tokens += contents_.store.length(d);
   }
   contents_.summary.packs = *PackedDataset::size();
+  check_dropped();
 }
 
 void PackedDataset::make_samples(const Progress& progress, std::int64_t vocab_size) {

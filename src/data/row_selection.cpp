@@ -204,10 +204,11 @@ RowRange slice_of_split(const std::string& split, std::int64_t rows) {
 SplitFiles split_files(const std::vector<std::string>& paths, const std::string& split_name) {
   if (paths.empty()) fail("no path is given");
   SplitFiles out;
-  for (const std::string& path : paths) {
+  for (const std::string& given : paths) {
+    const std::string path = io::without_last_slash(given);
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) fail(cat(path, ": no such file or folder"));
+    if (!fs::exists(status)) fail(io::unreachable(path));
     if (fs::is_directory(status))
       add_files_of_folder(path, split_name, out);
     else

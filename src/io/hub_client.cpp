@@ -68,6 +68,21 @@ std::string blob_of(const Value& file) {
   return etag.size() == (large ? 64U : 40U) ? etag : "";
 }
 
+std::string origin_of_endpoint(const std::string& endpoint) {
+  std::string origin;
+  try {
+    origin = origin_of(endpoint);
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error&) {
+    // No address at all; the one message below serves for both.
+  }
+  if (!origin.starts_with("http://") && !origin.starts_with("https://"))
+    fail(cat("HF_ENDPOINT: expected an address that begins with http:// or https://, found \"",
+             endpoint, "\""));
+  return origin;
+}
+
 }  // namespace
 
 HubClient::HubClient(const HubCache& hub, RepoKind kind, std::string id, const HubRetries& retries,
@@ -80,11 +95,7 @@ HubClient::HubClient(const HubCache& hub, RepoKind kind, std::string id, const H
       longest_list_(http.longest_list),
       notice_(std::move(notice)),
       stop_(stop),
-      origin_(origin_of(hub.endpoint)) {
-  if (!origin_.starts_with("http://") && !origin_.starts_with("https://"))
-    fail(cat("HF_ENDPOINT: expected an address that begins with http:// or https://, found \"",
-             hub.endpoint, "\""));
-}
+      origin_(origin_of_endpoint(hub.endpoint)) {}
 
 std::string HubClient::file_url(const std::string& commit, const std::string& path) const {
   return cat(hub_.endpoint, kind_ == RepoKind::kDataset ? "/datasets/" : "/", id_, "/resolve/",

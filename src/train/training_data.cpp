@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "base/cat.h"
 #include "data/rows.h"
+#include "io/folder_files.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/dataset_card.h"
@@ -19,10 +21,21 @@ bool has_template(const std::string& folder) {
          std::filesystem::exists(folder + "/tokenizer_config.json", ec);
 }
 
+// Of an error while rows are read: what it says of the folder of packs begins with its path.
+std::string place_of(const DatasetEntry& entry, std::string_view problem) {
+  const std::string& folder = entry.packing.cache_folder;
+  const bool is_of_cache =
+      !folder.empty() &&
+      (problem.starts_with(folder + ": ") ||
+       (problem.starts_with(folder + "/") && problem.find(".packs") != std::string_view::npos));
+  return is_of_cache ? "packed_sequence.cache_dir" : entry.place;
+}
+
 }  // namespace
 
 DatasetEntry with_subset_files(DatasetEntry entry) {
-  const auto files_of = [&](const std::string& path, const std::string& split) {
+  const auto files_of = [&](const std::string& given, const std::string& split) {
+    const std::string path = io::without_last_slash(given);
     std::error_code ec;
     if (std::filesystem::is_directory(path, ec))
       return subset_files(path, entry.subset, data::name_of_split(split));
@@ -78,8 +91,13 @@ std::unique_ptr<data::PackSource> TrainingData::open_files(const DatasetEntry& e
   data::Progress of_entry = progress;
   if (progress.notice)
     of_entry.notice = [&](const std::string& text) { progress.notice(cat(entry.key, ": ", text)); };
-  return named(entry.place,
-               [&] { return data::open_dataset(entry.settings, entry.packing, found, of_entry); });
+  try {
+    return data::open_dataset(entry.settings, entry.packing, found, of_entry);
+  } catch (const MachineError& e) {
+    fail_machine(cat(place_of(entry, e.what()), ": ", e.what()));
+  } catch (const Error& e) {
+    fail(cat(place_of(entry, e.what()), ": ", e.what()));
+  }
 }
 
 }  // namespace glmtune::train

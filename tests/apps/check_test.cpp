@@ -201,6 +201,20 @@ TEST_F(Check, BadRowsAreErrorsWithFileAndLine) {
 }
 
 // Rows are read in a shuffled order; a file is mended from its top.
+TEST_F(Check, IntegersThatARunRefusesAreRefusedWithoutATokenizerToo) {
+  const std::string big = write(
+      "big.jsonl",
+      cat(kChat, R"({"mess\u0061ges": [{"role": "user", "content": "a"}, {"role": "assistant", )",
+          R"("content": "b", "n": 123456789012345678901234}]})"));
+  for (const std::string& model : {tiny(), std::string("zai-org/GLM-5.2")}) {
+    const Outcome outcome =
+        glmtune({"check", recipe(), cat(kModel, model), cat("--dataset.path_or_dataset_id=", big)});
+    EXPECT_EQ(outcome.status, 1) << outcome.out;
+    EXPECT_TRUE(contains(outcome.err, "big.jsonl:2: the integer 123456789012345678901234"))
+        << outcome.err;
+  }
+}
+
 TEST_F(Check, BadRowsAreNamedInTheOrderOfTheFile) {
   std::string rows;
   for (int line = 1; line <= 60; ++line)
@@ -431,11 +445,32 @@ TEST_F(Check, SaysWhatIsWrongWithTheCacheOfADataSet) {
   EXPECT_TRUE(contains(dangling, "lacks rows.jsonl")) << dangling;
 }
 
+TEST_F(Check, PreviewNamesTheKeyOfAFolderOfPacksThatCannotBeMade) {
+  const std::string folder = recipe() + "/packs";
+  const Outcome outcome = glmtune(
+      {"preview", recipe(), cat(kModel, tiny()), cat("--packed_sequence.cache_dir=", folder)});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.err, cat("error: packed_sequence.cache_dir: ", folder,
+                                        ": the cache's folder cannot be made: ")))
+      << outcome.err;
+}
+
 TEST_F(Check, OfAPathWithATildeSaysThatItIsNotExpanded) {
   const Outcome outcome = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=~/chat.jsonl"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(contains(outcome.err, "~/chat.jsonl: no such file or folder (~ is not expanded"))
       << outcome.err;
+}
+
+TEST_F(Check, OfALinkThatLeadsNowhereSaysSo) {
+  const std::string link = (folder_ / "chats").string();
+  fs::create_symlink("nowhere", link);
+  for (const std::string& path : {link, link + "/a.jsonl"}) {
+    const Outcome outcome = glmtune({"check", recipe(), "--dataset.path_or_dataset_id=" + path});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(contains(outcome.err, cat("path_or_dataset_id: ", link, ": a link that leads")))
+        << outcome.err;
+  }
 }
 
 TEST_F(Check, PathsAreToldFromHubIds) {

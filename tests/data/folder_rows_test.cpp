@@ -64,6 +64,15 @@ TEST_F(FolderRows, TwoFormatsInDifferentFoldersAreRefused) {
       << said;
 }
 
+TEST_F(FolderRows, ASlashBehindAFolderChangesNothing) {
+  for (const char* name : {"snapshots/abc/data/train.jsonl", "snapshots/abc/train.parquet"})
+    file(name);
+  const std::string folder = temp_ / "snapshots/abc";
+  const List files = data_files({folder}, "train");
+  EXPECT_EQ(files, List{folder + "/train.parquet"});
+  EXPECT_EQ(data_files({folder + "//"}, "train"), files);
+}
+
 TEST_F(FolderRows, FilesOfOneFormatAreAllRead) {
   for (const char* name : {"a.jsonl", "b.json", "c.jsonl.gz"}) file(name);
   EXPECT_EQ(chosen(), (List{"a.jsonl", "b.json", "c.jsonl.gz"}));

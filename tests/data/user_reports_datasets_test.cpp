@@ -98,6 +98,8 @@ TEST_F(DatasetReports, ThePolicySkipsBadRowsUpToACeiling) {
   rows(lines);
   settings_.bad_rows.ceiling = 0.05;
   EXPECT_TRUE(has(error(), "more than the ceiling of 0.05 of all")) << error();
+  EXPECT_TRUE(has(error(), cat("rows ", lines.size(), ", samples ", kept + 100, ", packs")))
+      << error();
 }
 
 // 2g, 13: CRLF and blank lines.

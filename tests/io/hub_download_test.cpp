@@ -288,7 +288,7 @@ TEST(HubDownload, WithoutAHubTheFolderThatWasSearchedIsNamed) {
 
 TEST(HubDownload, AnEndpointOfAnotherSchemeIsRefusedAtOnce) {
   const FakeHub hub;
-  for (const char* endpoint : {"file:///tmp", "ftp://mirror"}) {
+  for (const char* endpoint : {"file:///tmp", "ftp://mirror", "notaurl", "https://"}) {
     HubCache cache = hub.cache();
     cache.endpoint = endpoint;
     const std::string message = hub.message(cache);

@@ -2,9 +2,11 @@
 #include "io/row_files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
+#include "base/cat.h"
 #include "io/files.h"
 #include "io/folder_files.h"
 #include "support/message_of.h"
@@ -96,6 +98,22 @@ TEST_F(FolderFiles, AFolderThatIsNotThereIsNamed) {
               (void)files_below(temp_ / "no");
             }).find("no: listing the folder failed"),
             std::string::npos);
+}
+
+TEST_F(FolderFiles, OfWhatCannotBeReachedTheReasonIsSaid) {
+  fs::create_symlink("nowhere", temp_ / "dead");
+  fs::create_symlink("self", temp_ / "self");
+  EXPECT_EQ(unreachable(temp_ / "no/a"), temp_ / "no/a" + ": no such file or folder");
+  for (const char* name : {"dead", "self"}) {
+    EXPECT_EQ(unreachable(temp_ / name), cat(temp_ / name, ": ", kLinkToNothing));
+    EXPECT_EQ(unreachable(temp_ / name + "/a"), cat(temp_ / name, ": ", kLinkToNothing));
+  }
+  if (::geteuid() == 0) GTEST_SKIP() << "root may enter every folder";
+  file("shut/a");
+  fs::permissions(temp_ / "shut", fs::perms::none);
+  const std::string said = unreachable(temp_ / "shut/a");
+  fs::permissions(temp_ / "shut", fs::perms::owner_all);
+  EXPECT_EQ(said, temp_ / "shut/a" + ": Permission denied; check the permissions of its folders");
 }
 
 }  // namespace
