@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/message_of.h"
 #include "base/cat.h"
+#include "support/message_of.h"
 #include "text/encode_rendered.h"
 #include "text/text_support.h"
 
