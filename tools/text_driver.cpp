@@ -1,6 +1,6 @@
 // Developer tool behind tools/compare_text.py: runs the tokenizer and the template engine over
 // lines of JSON, so that a script can hold the results against other libraries.
-//   text_driver tokenize FOLDER     {"text"} -> {"ids", "decoded"}
+//   text_driver tokenize FOLDER     {"text"} -> {"ids", "decoded", "plain": without added tokens}
 //   text_driver render              {"template", "context"} -> {"text"} or {"error"}
 #include <iostream>
 
@@ -12,17 +12,24 @@ using namespace glmtune;
 
 namespace {
 
+io::Value::Array array(const std::vector<std::int32_t>& ids) {
+  io::Value::Array out;
+  for (const auto id : ids) out.emplace_back(static_cast<std::int64_t>(id));
+  return out;
+}
+
 void tokenize(const std::string& folder) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
   text::EncodeCache cache;
   for (std::string line; std::getline(std::cin, line);) {
     const io::Value row = io::parse_json(line, "stdin");
     const std::string& source = row.find("text")->as_string();
-    text::Encoding e;
-    tokenizer.encode(source, {.match_added_tokens = true}, cache, e);
-    io::Value::Array ids;
-    for (const auto id : e.ids) ids.emplace_back(static_cast<std::int64_t>(id));
-    std::cout << io::to_json(io::Value::Object{{"ids", ids}, {"decoded", tokenizer.decode(e.ids)}})
+    text::Encoding matched, plain;
+    tokenizer.encode(source, {.match_added_tokens = true}, cache, matched);
+    tokenizer.encode(source, {}, cache, plain);
+    std::cout << io::to_json(io::Value::Object{{"ids", array(matched.ids)},
+                                               {"decoded", tokenizer.decode(matched.ids)},
+                                               {"plain", array(plain.ids)}})
               << "\n";
   }
 }
