@@ -103,6 +103,7 @@ ChatSamples::ChatSamples(const ChatSettings& settings, const TextTools& tools, R
     TurnFrame frame = probe_turns(variant, *tokenizer_, options);
     variants_.push_back({variant, std::move(frame), std::move(options)});
   }
+  set_facts();
   for (const auto& [key, value] : settings_.chat_template_kwargs.as_object()) {
     if (!template_->mentions(key)) {
       add_count(notes_, cat("chat_template_kwargs.", key, " is never read by the chat template"));
@@ -184,11 +185,12 @@ void ChatSamples::note_unused(const ChatRow& row, const std::vector<text::Unread
 Sample ChatSamples::make(std::int64_t row, text::EncodeCache& cache) const {
   const std::string where = rows_.where(row);
   const Value value = rows_.row(row);
-  rows_.check_integers(row);
+  if (!read_) rows_.check_integers(row);
   ChatRowOptions row_options = row_options_;
   row_options.columnar = rows_.is_columnar(row);
   row_options.unread_columns = rows_.unread_columns(row);
-  const ChatRow chat = read_(value, where, row_options);
+  const ChatRow chat =
+      read_ ? read_(value, where, row_options) : read_chat_row(value, where, row_options);
   Sample sample;
   sample.notes = chat.notes;
   sample.dropped = chat.dropped;
@@ -242,14 +244,14 @@ Sample ChatSamples::sample(std::int64_t row, text::EncodeCache& cache) const {
   return sample;
 }
 
-ChatFacts ChatSamples::chat_facts() const {
-  ChatFacts facts{.template_sha256 = io::sha256_hex(template_->sources()), .untrained = {}};
+void ChatSamples::set_facts() {
+  facts_.template_sha256 = io::sha256_hex(template_->sources());
   for (const Variant& v : variants_)
     for (std::string& what :
          never_trained(v.chat_template, *tokenizer_, v.probe_options, v.frame, settings_))
-      if (std::find(facts.untrained.begin(), facts.untrained.end(), what) == facts.untrained.end())
-        facts.untrained.push_back(std::move(what));
-  return facts;
+      if (std::find(facts_.untrained.begin(), facts_.untrained.end(), what) ==
+          facts_.untrained.end())
+        facts_.untrained.push_back(std::move(what));
 }
 
 void ChatSamples::add_to(ContentHash& hash) const {

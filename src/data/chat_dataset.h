@@ -22,8 +22,9 @@ using ReadChat =
 
 class ChatSamples : public SampleMaker {
  public:
-  // columns: those that `read` looks at; kind names what it does, for fingerprints.
-  ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = read_chat_row,
+  // columns: those that `read` looks at; kind names what it does, for fingerprints. Without a
+  // `read` of the caller's, integers beyond 64 bits in messages and tools are refused.
+  ChatSamples(const ChatSettings& settings, const TextTools& tools, ReadChat read = {},
               std::vector<std::string> columns = chat_columns(), std::string kind = "chat");
 
   std::int64_t size() const override { return rows_.size(); }
@@ -33,7 +34,7 @@ class ChatSamples : public SampleMaker {
   void add_to(ContentHash& hash) const override;
   double max_dropped_fraction() const override { return settings_.bad_rows.ceiling; }
   std::vector<Count> notes() const override { return notes_; }
-  ChatFacts chat_facts() const override;
+  ChatFacts chat_facts() const override { return facts_; }
 
  private:
   // A chat template and how it frames turns: the checkpoint's, and its other one for conversations
@@ -47,6 +48,7 @@ class ChatSamples : public SampleMaker {
     return row.tools.is_null() ? variants_.front() : variants_.back();
   }
   void set_time();
+  void set_facts();
   Sample make(std::int64_t row, text::EncodeCache& cache) const;
   io::Value context(const ChatRow& row) const;
   void note_ineffective_switches();
@@ -54,7 +56,7 @@ class ChatSamples : public SampleMaker {
                    std::vector<Count>& notes) const;
 
   ChatSettings settings_;
-  ReadChat read_;
+  ReadChat read_;  // none: read_chat_row
   std::string kind_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::string tokenizer_folder_;
@@ -65,6 +67,7 @@ class ChatSamples : public SampleMaker {
   std::vector<Variant> variants_;
   text::RenderOptions render_options_;  // one time for all rows
   std::vector<Count> notes_;
+  ChatFacts facts_;
 };
 
 }  // namespace glmtune::data

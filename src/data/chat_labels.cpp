@@ -40,15 +40,16 @@ class Labeller {
 
   ChatLabels by_generation_blocks() {
     count_missing();
-    // Blocks of the last assistant turn: all of them from where that turn begins.
-    const std::size_t from =
-        settings_.mask_history && !turns_.empty() ? turns_.back().begin : std::size_t{0};
+    const std::vector<bool> kept = kept_messages();
+    const auto keeps = [&](std::int32_t m) { return kept[static_cast<std::size_t>(m)]; };
     for (const auto& [begin, end] : rendered_.generation) {
-      if (begin < from || begin == end || in_turn_left_out(begin)) continue;
-      label_block(begin, end);
+      if (begin == end) continue;
+      const std::vector<std::int32_t> of = messages_of_block(begin, end);
+      if (of.empty() ? keeps_all_or_none(kept) : std::all_of(of.begin(), of.end(), keeps))
+        label_block(begin, end);
     }
     for (const Turn& turn : turns_) {
-      if (turn.begin < from || !trained(turn)) continue;
+      if (!keeps(turn.message)) continue;
       if (!marked(turn))
         add_count(notes_, "assistant turns outside the template's generation blocks");
       else if (!stop_is_marked(turn))
@@ -186,10 +187,65 @@ class Labeller {
     mask_reasoning(begin, stop ? view_.bytes(*stop).begin : end);
   }
 
-  bool in_turn_left_out(std::size_t byte) const {
-    return std::any_of(turns_.begin(), turns_.end(), [&](const Turn& turn) {
-      return turn.begin <= byte && byte < turn.end && !trained(turn);
-    });
+  // The assistant messages whose blocks are trained on.
+  std::vector<bool> kept_messages() const {
+    const std::vector<bool> shown = shown_messages();
+    std::vector<bool> kept(messages_.size(), false);
+    bool last = true;
+    for (std::size_t m = messages_.size(); m-- > 0;) {
+      // Without turns to tell by, a message whose text is nowhere may still have a block.
+      if (!role_is(static_cast<std::int32_t>(m), "assistant") || (!shown[m] && !turns_.empty()))
+        continue;
+      kept[m] = is_trained_on(messages_, m) && (last || !settings_.mask_history);
+      last = false;
+    }
+    return kept;
+  }
+
+  // The assistant messages whose text is in a block, in a block without such text that whose turn
+  // it is in or, behind all turns, the last one's. Empty where none of these tells.
+  std::vector<std::int32_t> messages_of_block(std::size_t begin, std::size_t end) const {
+    std::vector<std::int32_t> of;
+    for (const text::Segment& s : rendered_.segments) {
+      if (s.origin == text::Origin::kData && s.begin < s.end && s.begin < end && begin < s.end &&
+          role_is(s.message, "assistant"))
+        of.push_back(s.message);
+    }
+    if (!of.empty()) return of;
+    for (const Turn& turn : turns_)
+      if (turn.begin < end && begin < turn.end) of.push_back(turn.message);
+    if (of.empty() && !turns_.empty() && begin >= turns_.back().end)
+      of.push_back(turns_.back().message);
+    return of;
+  }
+
+  // Of a block that no message is known of. Error where the messages differ.
+  bool keeps_all_or_none(const std::vector<bool>& kept) const {
+    std::optional<bool> all;
+    for (std::size_t m = 0; m < kept.size(); ++m) {
+      if (!role_is(static_cast<std::int32_t>(m), "assistant")) continue;
+      if (all && *all != kept[m])
+        fail(
+            cat("the chat template has a generation block with no text of a message in it, so "
+                "whether it belongs to messages[",
+                m, "] is unclear and ",
+                settings_.mask_history ? "dataset.mask_history" : "a weight of 0",
+                " cannot be followed; have the template write its turns in a loop over the "
+                "messages ({% for message in messages %})"));
+      all = kept[m];
+    }
+    return all.value_or(true);
+  }
+
+  // Whether a message has a turn, or text of it is anywhere in the render.
+  std::vector<bool> shown_messages() const {
+    std::vector<bool> shown(messages_.size(), false);
+    for (const Turn& turn : turns_) shown[static_cast<std::size_t>(turn.message)] = true;
+    for (const text::Segment& s : rendered_.segments) {
+      if (s.origin == text::Origin::kData && s.message >= 0 && s.begin < s.end)
+        shown[static_cast<std::size_t>(s.message)] = true;
+    }
+    return shown;
   }
 
   bool marked(const Turn& turn) const {
@@ -233,9 +289,8 @@ class Labeller {
   }
 
   void count_missing() {
-    std::vector<bool> rendered(messages_.size(), false);
+    const std::vector<bool> shown = shown_messages();
     std::vector<bool> reasoned(messages_.size(), false);
-    for (const Turn& turn : turns_) rendered[static_cast<std::size_t>(turn.message)] = true;
     for (const text::Segment& s : rendered_.segments) {
       if (s.field == Field::kReasoningContent && s.message >= 0 && s.begin < s.end)
         reasoned[static_cast<std::size_t>(s.message)] = true;
@@ -243,7 +298,7 @@ class Labeller {
     for (std::size_t m = 0; m < messages_.size(); ++m) {
       const auto number = static_cast<std::int32_t>(m);
       if (!role_is(number, "assistant")) continue;
-      if (!rendered[m]) add_count(notes_, "assistant turns that the chat template leaves out");
+      if (!shown[m]) add_count(notes_, "assistant turns that the chat template leaves out");
       if (!is_trained_on(messages_, m))
         add_count(notes_, "assistant turns of weight 0, not trained on");
       const std::string_view in_content = inline_reasoning(messages_[m]);
@@ -257,13 +312,17 @@ class Labeller {
     }
   }
 
-  // Whether a message's turn has this text.
+  // Whether a message's turn, or text of it elsewhere, has this text.
   bool shows(std::int32_t m, std::string_view text) const {
-    return text.empty() || std::any_of(turns_.begin(), turns_.end(), [&](const Turn& turn) {
-             return turn.message == m &&
-                    view_.text().substr(turn.begin, turn.end - turn.begin).find(text) !=
-                        std::string_view::npos;
-           });
+    const auto has = [&](const auto& part) {
+      return part.message == m &&
+             view_.text().substr(part.begin, part.end - part.begin).find(text) !=
+                 std::string_view::npos;
+    };
+    return text.empty() || std::any_of(turns_.begin(), turns_.end(), has) ||
+           std::any_of(
+               rendered_.segments.begin(), rendered_.segments.end(),
+               [&](const text::Segment& s) { return s.origin == text::Origin::kData && has(s); });
   }
 
   ChatLabels finish() {

@@ -7,7 +7,8 @@
 // prompt already gives, up to and including its stop. The stop is the turn's own end token
 // (ChatML's <|im_end|>), or, in templates without one (GLM), the role marker that follows. Where
 // the render ends without the last turn's stop, it is a label without an input token. Templates
-// with generation blocks say themselves what is trained on; only the masks are applied to them.
+// with generation blocks say themselves what is trained on; only the masks are applied to them: a
+// block is that of the messages whose text it holds.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -67,7 +68,8 @@ ChatLabels label_chat(const text::Rendered& rendered, const text::Encoding& toke
                       bool has_generation_blocks);
 
 // What of assistant turns these settings never train on with this template, each with the setting
-// or the reason: read off the labels of a probe conversation.
+// or the reason: read off the labels of a probe conversation, but for empty think blocks, which
+// are listed where the setting is on. Throws Error where the template refuses all probes.
 std::vector<std::string> never_trained(const text::ChatTemplate& chat_template,
                                        const text::Tokenizer& tokenizer, const io::Value& options,
                                        const TurnFrame& frame, const ChatSettings& settings);

@@ -7,6 +7,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/reasoning.h"
 #include "data/rows.h"
 #include "io/json_integers.h"
 
@@ -78,7 +79,7 @@ class Reader {
 
   static bool says_nothing(const Value& message) {
     return *message.find("role") == Value("assistant") && *message.find("content") == Value("") &&
-           message.find("tool_calls") == nullptr && message.find("reasoning_content") == nullptr;
+           message.find("tool_calls") == nullptr && !has_reasoning_field(message);
   }
 
   // The system text that stands beside the turns.
@@ -139,8 +140,13 @@ class Reader {
       }
     }
     if (out.find("content") == nullptr) {
-      const bool does_without = role == "assistant" && (out.find("tool_calls") != nullptr ||
-                                                        out.find("reasoning_content") != nullptr);
+      const auto& fields = out.as_object();
+      const bool does_without =
+          role == "assistant" && std::any_of(fields.begin(), fields.end(), [](const auto& field) {
+            return field.first == "tool_calls" ||
+                   (text::field_of(field.first) == text::Field::kReasoningContent &&
+                    field.second.is_string());
+          });
       if (!does_without)
         error(cat(path, ".", content_key, ": is missing; the keys are: ", keys_of(item)));
       out.set("content", "");

@@ -1,7 +1,10 @@
 // never_trained: the labels of a probe conversation, read back.
 #include <algorithm>
+#include <exception>
+#include <optional>
 
 #include "base/cat.h"
+#include "base/error.h"
 #include "data/chat_labels.h"
 #include "data/probe.h"
 #include "data/rendered_view.h"
@@ -11,31 +14,59 @@ namespace {
 
 using io::Value;
 
-Value reasoned_answer() {
-  Value answer = probe_message("assistant", "y");
-  answer.set("reasoning_content", "r");
-  answer.set("thinking", "r");
-  return answer;
+// The conversations that are tried in turn: reasoning under each name that templates read, and
+// where a template has none of them, or refuses them, plain answers.
+std::vector<Value::Array> conversations(const Probe& probe) {
+  const Value user = probe_message("user", "x");
+  std::vector<Value::Array> out;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning", ""}) {
+    Value answer = probe_message("assistant", "y");
+    if (*name != '\0') answer.set(name, "r");
+    out.push_back(probe.conversation({user, answer, user, answer}));
+  }
+  out.push_back(probe.conversation({user, probe_message("assistant", "y")}));
+  return out;
+}
+
+bool is_of(const text::Segment& s, text::Field field) {
+  return s.field == field && s.begin < s.end;
 }
 
 class LabelledProbe {
  public:
-  LabelledProbe(const Probe& probe, const text::ChatTemplate& chat_template,
+  LabelledProbe(const Probe& probe, Value::Array messages, const text::ChatTemplate& chat_template,
                 const text::Tokenizer& tokenizer, const TurnFrame& frame, ChatSettings settings)
-      : frame_(frame) {
-    settings.mask_history = false;
-    const Value user = probe_message("user", "x");
-    const Value answer = reasoned_answer();
-    const Value::Array messages = probe.conversation({user, answer, user, answer});
-    rendered_ = probe.render(messages, false);
+      : frame_(frame), messages_(std::move(messages)) {
+    rendered_ = probe.render(messages_, false);
     tokens_ = probe.encode(rendered_);
-    turns_ = find_turns(rendered_, messages);
-    labels_ = label_chat(rendered_, tokens_, messages, frame, tokenizer, settings,
-                         chat_template.has_generation_blocks())
-                  .labels;
+    turns_ = find_turns(rendered_, messages_);
+    const auto labels_with = [&](bool mask_history) {
+      settings.mask_history = mask_history;
+      return label_chat(rendered_, tokens_, messages_, frame, tokenizer, settings,
+                        chat_template.has_generation_blocks())
+          .labels;
+    };
+    if (settings.mask_history) masked_ = labels_with(true);
+    labels_ = labels_with(false);
     last_ = turns_.empty() ? -1 : turns_.back().message;
     const RenderedView view(rendered_, tokens_, tokenizer);
     for (const Turn& turn : turns_) (turn.message == last_ ? last_stop_ : stop_) = stop(view, turn);
+  }
+
+  bool has_reasoning() const {
+    return std::any_of(
+        rendered_.segments.begin(), rendered_.segments.end(),
+        [](const text::Segment& s) { return is_of(s, text::Field::kReasoningContent); });
+  }
+
+  // Under mask_history: whether text of an answer before the last one is a target all the same.
+  bool history_is_target() const {
+    const auto last = static_cast<std::int32_t>(messages_.size()) - 1;
+    return std::any_of(rendered_.segments.begin(), rendered_.segments.end(),
+                       [&](const text::Segment& s) {
+                         return is_of(s, text::Field::kContent) && s.message >= 0 &&
+                                s.message < last && has_target(masked_, s);
+                       });
   }
 
   bool stop_is_target() const { return stop_; }
@@ -46,18 +77,22 @@ class LabelledProbe {
   Shown reasoning() const {
     Shown found = Shown::kNowhere;
     for (const text::Segment& s : rendered_.segments) {
-      if (s.field != text::Field::kReasoningContent || s.begin == s.end) continue;
+      if (!is_of(s, text::Field::kReasoningContent)) continue;
       if (found == Shown::kNowhere) found = Shown::kUntrained;
-      for (std::size_t t = 1; t < labels_.size(); ++t) {
-        const text::ByteRange at = tokens_.offsets[t];
-        if (at.begin >= s.begin && at.end <= s.end && labels_[t - 1] != kNoLabel)
-          found = Shown::kTrained;
-      }
+      if (has_target(labels_, s)) found = Shown::kTrained;
     }
     return found;
   }
 
  private:
+  bool has_target(const std::vector<std::int32_t>& labels, const text::Segment& s) const {
+    for (std::size_t t = 1; t < labels.size(); ++t) {
+      const text::ByteRange at = tokens_.offsets[t];
+      if (at.begin >= s.begin && at.end <= s.end && labels[t - 1] != kNoLabel) return true;
+    }
+    return false;
+  }
+
   bool stop(const RenderedView& view, const Turn& turn) const {
     const auto end = view.last_control_token(turn.begin, turn.end);
     const auto& ends = frame_.end_tokens;
@@ -69,14 +104,37 @@ class LabelledProbe {
   }
 
   const TurnFrame& frame_;
+  Value::Array messages_;
   text::Rendered rendered_;
   text::Encoding tokens_;
   std::vector<Turn> turns_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> masked_;  // labels under mask_history, where that is set
   std::int32_t last_ = -1;
   bool stop_ = true;
   bool last_stop_ = true;
 };
+
+// Of the first conversation that shows reasoning, else the first that the template takes.
+LabelledProbe labelled_probe(const Probe& probe, const text::ChatTemplate& chat_template,
+                             const text::Tokenizer& tokenizer, const TurnFrame& frame,
+                             const ChatSettings& settings) {
+  std::optional<LabelledProbe> taken;
+  std::exception_ptr refused;
+  for (Value::Array& messages : conversations(probe)) {
+    try {
+      LabelledProbe labels(probe, std::move(messages), chat_template, tokenizer, frame, settings);
+      if (labels.has_reasoning()) return labels;
+      if (!taken) taken.emplace(std::move(labels));
+    } catch (const MachineError&) {
+      throw;
+    } catch (const Error&) {
+      refused = std::current_exception();
+    }
+  }
+  if (!taken) std::rethrow_exception(refused);
+  return std::move(*taken);
+}
 
 }  // namespace
 
@@ -84,7 +142,7 @@ std::vector<std::string> never_trained(const text::ChatTemplate& chat_template,
                                        const text::Tokenizer& tokenizer, const Value& options,
                                        const TurnFrame& frame, const ChatSettings& settings) {
   const Probe probe(chat_template, tokenizer, options);
-  const LabelledProbe labels(probe, chat_template, tokenizer, frame, settings);
+  const LabelledProbe labels = labelled_probe(probe, chat_template, tokenizer, frame, settings);
   const std::string blocks = "the chat template's generation blocks leave it out";
   const auto reason = [&](bool wanted, const char* setting) {
     if (chat_template.has_generation_blocks()) return blocks;
@@ -99,7 +157,7 @@ std::vector<std::string> never_trained(const text::ChatTemplate& chat_template,
     out.push_back(cat("the stop of a conversation's last turn (",
                       reason(settings.supervise_last_stop, "dataset.supervise_last_stop"), ")"));
   }
-  if (settings.mask_history)
+  if (settings.mask_history && !labels.history_is_target())
     out.emplace_back("turns before a conversation's last one (dataset.mask_history)");
   using Shown = LabelledProbe::Shown;
   if (settings.mask_reasoning_content && labels.reasoning() != Shown::kTrained)

@@ -164,23 +164,34 @@ void Rows::index_array(std::int32_t file, std::uint64_t start) {
                 .bytes = element.bytes};
   };
   ArrayScanner scanner(f.path, start, [&](const ArrayElement& e) { all_.push_back(span_of(e)); });
-  for_each_block(*f.bytes, start, [&](std::string_view text) {
-    scanner.scan(text);
-    return true;
-  });
-  if (const bool is_inside = scanner.is_inside();
-      !scanner.has_ended() && (is_inside || !f.places.empty())) {
-    // The parser knows best where an element goes wrong that has no end, or not the right one.
-    Span last = all_.empty() ? Span{} : all_.back();
-    if (is_inside) {
-      ArrayElement element = scanner.element();
-      element.bytes = static_cast<std::int64_t>(f.bytes->size()) - element.offset;
-      last = span_of(element);
-    }
+  const std::size_t first = all_.size();
+  try {
+    for_each_block(*f.bytes, start, [&](std::string_view text) {
+      scanner.scan(text);
+      return true;
+    });
+    if (scanner.has_ended()) return;
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error&) {
+    parse_from(first);
+    throw;
+  }
+  parse_from(first);
+  if (scanner.is_inside()) {
+    ArrayElement element = scanner.element();
+    element.bytes = static_cast<std::int64_t>(f.bytes->size()) - element.offset;
+    const Span last = span_of(element);
     std::string buffer;
     (void)parse(last, bytes_of(last, buffer));
   }
   scanner.finish();
+}
+
+// In an array that the scanner loses its way in: the parser knows best where it goes wrong.
+void Rows::parse_from(std::size_t first) const {
+  std::string buffer;
+  for (std::size_t i = first; i < all_.size(); ++i) (void)parse(all_[i], bytes_of(all_[i], buffer));
 }
 
 void Rows::check_integers(std::int64_t i) const {
@@ -236,7 +247,8 @@ void Rows::refuse(const Span& s, std::string_view text, std::string_view problem
   if (f.array) {
     const Place& start = f.places[static_cast<std::size_t>(s.number - 1)];
     if (line == 1) column += start.column - 1;
-    fail(cat(where(s), ": line ", line + start.line - 1, ", column ", column, ": ", reason));
+    throw BrokenArray(
+        cat(where(s), ": line ", line + start.line - 1, ", column ", column, ": ", reason));
   }
   const std::size_t last = text.find_last_not_of(kBlank);
   const bool goes_on = last != std::string_view::npos &&

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "data/hash.h"
 #include "data/settings.h"
 #include "io/files.h"
@@ -72,6 +73,12 @@ struct RowReading {
   std::int64_t max_line_bytes = std::int64_t{1} << 30;
 };
 
+// An element of a JSON array that is no JSON. A stray quote may make one element of many rows, so
+// it cannot be left out like a bad row.
+struct BrokenArray : Error {
+  using Error::Error;
+};
+
 class Rows {
  public:
   Rows(const std::vector<std::string>& paths, const RowSelection& selection,
@@ -114,6 +121,7 @@ class Rows {
   };
   void index_lines(std::int32_t file, std::uint64_t start);
   void index_array(std::int32_t file, std::uint64_t start);
+  void parse_from(std::size_t first) const;
   io::Value parse(const Span& span, std::string_view text) const;
   [[noreturn]] void refuse(const Span& span, std::string_view text, std::string_view problem) const;
   std::string where(const Span& span) const;

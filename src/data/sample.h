@@ -55,7 +55,7 @@ class SampleMaker {
 // Counts texts of users that spell a control token and were encoded as ordinary text.
 void note_control_spellings(std::size_t spellings, std::vector<Count>& notes);
 
-// A row that is left out because of this error.
+// A row that is left out because of this error. Throws where that is BrokenArray.
 Sample refused(const std::exception& error);
 
 // Keeps the first `limit` tokens. What the last of them should predict is no longer there.

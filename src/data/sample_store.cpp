@@ -4,6 +4,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "data/rows.h"
 
 namespace glmtune::data {
 
@@ -14,6 +15,10 @@ void note_control_spellings(std::size_t spellings, std::vector<Count>& notes) {
 }
 
 Sample refused(const std::exception& error) {
+  if (dynamic_cast<const BrokenArray*>(&error) != nullptr)
+    fail(cat(error.what(),
+             "; in a JSON array the rows behind such an element cannot be told apart, so it is not "
+             "left out; mend the file, or write one row a line (.jsonl)"));
   Sample out;
   out.dropped = "bad row (skip_invalid_samples)";
   out.invalid = true;

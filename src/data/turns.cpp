@@ -68,6 +68,21 @@ GenerationPrompt generation_prompt(const Probe& probe, const Value::Array& befor
   return out;
 }
 
+// Error where an answer is rendered but has no turn.
+void refuse_turns_in_no_loop(const Probe& probe, Value::Array messages) {
+  messages.push_back(probe_message("assistant", "y"));
+  const Rendered full = probe.render(messages, false);
+  const auto answer = static_cast<std::int32_t>(messages.size()) - 1;
+  const bool shown =
+      std::any_of(full.segments.begin(), full.segments.end(), [&](const text::Segment& s) {
+        return RenderedView::is_text(s) && s.message == answer && s.begin < s.end;
+      });
+  if (shown && find_turns(full, messages).empty())
+    fail(
+        "the chat template does not write its turns in a loop over the messages, so where the "
+        "model's own text begins is unknown; mark it in the template with {% generation %} blocks");
+}
+
 struct Ending {
   std::int32_t end_token = -1;
   std::int32_t next_marker = -1;
@@ -119,6 +134,7 @@ TurnFrame probe_turns(const text::ChatTemplate& chat_template, const text::Token
         "the chat template adds no generation prompt, so where the model's own text begins is "
         "unknown; mark it in the template with {% generation %} blocks");
   }
+  if (!chat_template.has_generation_blocks()) refuse_turns_in_no_loop(probe, question);
   const auto learn = [&](const Value::Array& messages) {
     const Ending found = ending(probe, tokenizer, messages, turn);
     const auto& ends = frame.end_tokens;

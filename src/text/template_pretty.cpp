@@ -40,6 +40,7 @@ class PrettyPrinter {
 
   // By key; keys that do not compare by the names of their types.
   std::vector<const Item*> sorted(const Val& v) {
+    v.dict().read_all();
     std::vector<const Item*> items;
     for (const Item& item : v.dict().items) items.push_back(&item);
     std::stable_sort(items.begin(), items.end(), [&](const Item* a, const Item* b) {

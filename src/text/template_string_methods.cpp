@@ -231,7 +231,7 @@ Val translate(Heap& heap, const Val& self, const std::string& name, const Args& 
     } else if (found->second.is(Kind::kString)) {
       out.append(found->second);
     } else if (!found->second.is(Kind::kNone)) {
-      out.append(character(as_int(found->second, "translate")), {});
+      out.append(character(as_int(found->second, "translate")), whole_source(heap, found->second));
     }
     i += d.length;
   }

@@ -49,6 +49,7 @@ Val urlencode(Runtime& rt, const Val& v, const Args& args) {
     append_quoted(out, to_string(rt.heap, value), "", true);
   };
   if (v.is(Kind::kDict)) {
+    v.dict().read_all();
     for (const auto& [key, value] : v.dict().items) add(key, value);
     return out.take();
   }
@@ -297,6 +298,7 @@ Val xmlattr(Runtime& rt, const Val& v, const Args& args) {
   Parameters p(args, "xmlattr", {"autospace"});
   if (v.is(Kind::kUndefined)) undefined_error(v);
   if (!v.is(Kind::kDict)) raise("AttributeError", "xmlattr needs a mapping");
+  v.dict().read_all();
   TextBuilder out(rt.heap);
   for (const auto& [key, value] : v.dict().items) {
     if (value.is(Kind::kNone) || value.is(Kind::kUndefined)) continue;

@@ -241,6 +241,17 @@ TEST_F(Chat, BadRowsStopTheRunOrAreSkippedAndCounted) {
   EXPECT_TRUE(has(source->summary().text(), "skipped: " + path_ + ":3: messages[0].role"));
 }
 
+// A stray quote makes one element of three rows; as one bad row two would be lost uncounted.
+TEST_F(Chat, AnElementOfAnArrayThatIsNoJsonIsNotSkipped) {
+  const std::string good = cat("{\"messages\": [", kUserHi, ", ", kAnswer, "]}");
+  const std::string stray =
+      R"({"messages": [{"role": "user", "content": "a"b"}]}, {"messages": [{"content": "c"d"}]})";
+  rows({cat("[", good, ",\n", stray, ",\n", good, "]")});
+  settings_.bad_rows.skip = true;
+  EXPECT_TRUE(has(error(), path_ + ": row 2: line 2, column 46: ")) << error();
+  EXPECT_TRUE(has(error(), "cannot be told apart")) << error();
+}
+
 TEST_F(Chat, TheTemplatesOwnRefusalNamesTheRow) {
   settings_.chat_template =
       std::string(

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cat.h"
 #include "base/error.h"
 
 namespace glmtune::data {
@@ -230,6 +231,18 @@ TEST(ChatRow, NullsOfAColumnarFileAreNobodys) {
     {"role": "assistant", "content": "b"}]})";
   EXPECT_NE(io::to_json(read(text, {.columnar = true}).tools).find(R"("default": null)"),
             std::string::npos);
+}
+
+TEST(ChatRow, ReasoningUnderItsOtherNamesIsReasoning) {
+  for (const char* name : {"thinking", "reasoning", "reasoning_content"}) {
+    const ChatRow row = read(cat(R"({"messages": [{"role": "assistant", ")", name, R"(": "t"}]})"));
+    EXPECT_TRUE(row.notes.empty()) << name;
+    EXPECT_EQ(*row.messages[0].find("content"), io::Value(""));
+  }
+  expect_error(R"({"messages": [{"role": "user", "thinking": "t"}]})",
+               "messages[0].content: is missing");
+  expect_error(R"({"messages": [{"role": "assistant", "thinking": {"t": 1}}]})",
+               "messages[0].content: is missing");
 }
 
 }  // namespace

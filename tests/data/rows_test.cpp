@@ -291,6 +291,16 @@ TEST_F(RowsTest, AnArrayThatIsNoneIsAnErrorWithItsPlace) {
   }
 }
 
+// Behind a stray quote texts and brackets change places: the scan stumbles in a healthy row.
+TEST_F(RowsTest, AStrayQuoteInAnArrayIsFoundInItsOwnRow) {
+  for (const char* tail : {"{\"t\": \"a}b\"}]", "{\"t\": \"a}, {b\"},\n{\"t\": \"c}d\"}]"}) {
+    const std::string path =
+        file(std::string("[{\"t\": \"\"},\n{\"t\": \"x\"y\"},\n") + tail, "a.json");
+    EXPECT_TRUE(error_of(path, 0).starts_with(path + ": row 2: line 2, column 10: "))
+        << error_of(path, 0);
+  }
+}
+
 TEST_F(RowsTest, ElementsAreFoundWhereverAReadEnds) {
   std::string text = "[";
   for (int i = 0; i < 700; ++i)

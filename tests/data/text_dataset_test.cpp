@@ -142,6 +142,17 @@ TEST_F(TextData, SpellingsOfControlTokensAreCounted) {
       << text;
 }
 
+// Only chats refuse such integers in columns of these names.
+TEST_F(TextData, MappedIntegersKeepTheirDigitsUnderTheNamesOfChats) {
+  rows("{\"messages\": \"2^80?\", \"tools\": 1208925819614629174706176}\n");
+  ColumnMappedSettings settings;
+  settings.paths = {path_};
+  settings.column_mapping = {{"question", "messages"}, {"answer", "tools"}};
+  EXPECT_EQ(error(settings), "accepted");
+  settings.use_hf_chat_template = true;
+  EXPECT_EQ(error(settings), "accepted");
+}
+
 TEST_F(TextData, AMissingColumnOfAParquetFileIsNamedWithAllItHas) {
   ColumnMappedSettings settings;
   settings.paths = {GLMTUNE_SOURCE "/tests/fixtures/parquet/chat.beside_unreadable.parquet"};

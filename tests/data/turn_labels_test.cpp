@@ -233,5 +233,95 @@ TEST_F(TurnLabels, ATemplateThatRefusesEveryProbeSaysThatItIsNoRow) {
       << error();
 }
 
+// Templates whose text is not in a loop over the messages: there a block is that of the messages
+// whose text it holds.
+class BlocksWithoutTurns : public TurnLabels {
+ protected:
+  void use_index_loop(const std::string& block) {
+    use(
+        cat("{% for i in range(messages|length) %}{% set m = messages[i] %}<|im_start|>{{ m.role }}"
+            "\n{% if m.role == 'assistant' %}",
+            block, "{% else %}{{ m.content }}<|im_end|>{% endif %}\n{% endfor %}"));
+  }
+  void weighed(const std::string& first, const std::string& text = "yes") {
+    row(cat(kUserHi, R"(, {"role": "assistant", "weight": )", first, R"(, "content": ")", text,
+            "\"}, ", kUserHi, R"(, {"role": "assistant", "content": "no"})"));
+  }
+  // Without text of a template the first letter is the question's token.
+  bool trains_last() { return has(shown(), "⟦no") || has(shown(), "hin⟦o⟧"); }
+};
+constexpr const char* kBlock = "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}";
+constexpr const char* kLookAhead =
+    "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>user\n{{ m.content }}<|im_end|>\n"
+    "{% endif %}{% if m.role == 'user' and not loop.last and messages[loop.index].role == "
+    "'assistant' %}<|im_start|>assistant\n{% generation %}{{ messages[loop.index].content }}"
+    "<|im_end|>{% endgeneration %}\n{% endif %}{% endfor %}";
+constexpr const char* kTextOnly =
+    "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+
+TEST_F(BlocksWithoutTurns, AWeightOfZeroAndMaskHistoryLeaveOutTheirBlocks) {
+  for (const std::string chat_template : {"", kLookAhead, kTextOnly}) {
+    if (chat_template.empty())
+      use_index_loop(kBlock);
+    else
+      use(chat_template);
+    settings_.mask_history = false;
+    weighed("1");
+    EXPECT_TRUE(has(shown(), "⟦yes") && trains_last()) << shown();
+    EXPECT_FALSE(has(notes(), "leaves out")) << notes();
+    weighed("0");
+    EXPECT_TRUE(!has(shown(), "⟦yes") && trains_last()) << shown();
+    EXPECT_TRUE(has(notes(), "assistant turns of weight 0, not trained on: 1")) << notes();
+    weighed("1");
+    settings_.mask_history = true;
+    EXPECT_TRUE(!has(shown(), "⟦yes") && trains_last()) << shown();
+    EXPECT_TRUE(has(untrained(), "dataset.mask_history")) << untrained();
+  }
+}
+
+TEST_F(BlocksWithoutTurns, ABlockThatMayBeAnyMessagesIsAnErrorWhereThatMatters) {
+  use_index_loop(kBlock);
+  weighed("1", "");
+  EXPECT_TRUE(has(shown(), "⟦<|im_end|>⟧")) << shown();
+  EXPECT_TRUE(has(shown(), "⟦no<|im_end|>⟧")) << shown();
+  weighed("0", "");
+  EXPECT_TRUE(has(error(), path_ + ":1: the chat template has a generation block with no text"))
+      << error();
+  EXPECT_TRUE(has(error(), "a weight of 0 cannot be followed")) << error();
+  settings_.mask_history = true;
+  weighed("1", "");
+  EXPECT_TRUE(has(error(), "dataset.mask_history cannot be followed")) << error();
+}
+
+TEST_F(BlocksWithoutTurns, AnIndexLoopWithoutBlocksAsksForThem) {
+  use_index_loop("{{ m.content }}<|im_end|>");
+  settings_.chat_template += "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  weighed("1");
+  EXPECT_TRUE(has(error(), "does not write its turns in a loop over the messages")) << error();
+  EXPECT_TRUE(has(error(), "mark it in the template with {% generation %} blocks")) << error();
+}
+
+// What probes ask beyond the rows must not end a run.
+TEST_F(TurnLabels, ATemplateThatRefusesReasoningUnderTwoNamesIsProbedWithOneByOne) {
+  const std::string refuses =
+      "{% if m.thinking and m.reasoning_content %}{{ raise_exception('2') }}";
+  const auto with = [&](const std::string& condition, const std::string& text) {
+    use(cat("{% for m in messages %}", condition, "{% endif %}<|im_start|>{{ m.role }}\n", text,
+            "{{ m.content }}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"));
+  };
+  turns("yes", "no");
+  with(refuses, "");
+  EXPECT_EQ(untrained(), "");
+  settings_.mask_reasoning_content = true;
+  with(refuses, "{{ m.thinking }}");
+  EXPECT_EQ(untrained(), "reasoning (dataset.mask_reasoning_content)\n");
+  with("{% if m.reasoning_content or m.thinking or m.reasoning %}{{ raise_exception('none') }}",
+       "");
+  EXPECT_TRUE(has(shown(), "⟦yes<|im_end|>⟧")) << shown();
+  EXPECT_EQ(untrained(), "reasoning (dataset.mask_reasoning_content)\n");
+}
+
 }  // namespace
 }  // namespace glmtune::data

@@ -284,6 +284,21 @@ TEST(ChatTemplate, KnowsWhatItMentions) {
       ChatTemplate::parse("{% generation %}{% endgeneration %}", "t").has_generation_blocks());
 }
 
+// chr(number) of a user's number is a user's text.
+TEST(ChatTemplate, NumbersOfAMessageThatTranslateWritesAreItsData) {
+  const io::Value context = io::parse_json(
+      R"({"messages": [{"role": "user", "content": "a", "n": 124}], "n": 124})", "t");
+  const auto origin = [&](const std::string& number) {
+    const auto r =
+        ChatTemplate::parse(cat("{{ 'x'.translate({120: ", number, "}) }}"), "t").render(context);
+    EXPECT_EQ(r.text, "|");
+    return r.segments.at(0).origin;
+  };
+  EXPECT_EQ(origin("messages[0].n"), Origin::kData);
+  EXPECT_EQ(origin("n"), Origin::kSetting);
+  EXPECT_EQ(origin("124"), Origin::kTemplate);
+}
+
 TEST(ChatTemplate, NamesTheFieldsThatItDidNotReadOfAMessage) {
   const auto unread = [](const std::string& source) {
     const io::Value context = io::parse_json(
@@ -300,6 +315,8 @@ TEST(ChatTemplate, NamesTheFieldsThatItDidNotReadOfAMessage) {
   EXPECT_EQ(unread("{{ 'x' in messages[1] }}{{ messages[0] | tojson }}"), "1role ");
   EXPECT_EQ(unread("{% for m in messages %}{% for k in m %}{{ m[k] }}{% endfor %}{% endfor %}"),
             "");
+  for (const char* filter : {"urlencode", "xmlattr", "pprint"})
+    EXPECT_EQ(unread(cat("{{ messages[0] | ", filter, " }}")), "1role 1x ") << filter;
   EXPECT_EQ(unread(""), "0role 0content 0name 1role 1x ");
 }
 
