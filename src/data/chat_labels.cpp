@@ -190,12 +190,16 @@ class Labeller {
   // The assistant messages whose blocks are trained on.
   std::vector<bool> kept_messages() const {
     const std::vector<bool> shown = shown_messages();
+    const bool told =
+        !turns_.empty() &&
+        std::all_of(rendered_.generation.begin(), rendered_.generation.end(), [&](const auto& b) {
+          return b.first == b.second || !messages_of_block(b.first, b.second).empty();
+        });
     std::vector<bool> kept(messages_.size(), false);
     bool last = true;
     for (std::size_t m = messages_.size(); m-- > 0;) {
-      // Without turns to tell by, a message whose text is nowhere may still have a block.
-      if (!role_is(static_cast<std::int32_t>(m), "assistant") || (!shown[m] && !turns_.empty()))
-        continue;
+      // Where blocks do not tell whose they are, one may be that of a message without text.
+      if (!role_is(static_cast<std::int32_t>(m), "assistant") || (!shown[m] && told)) continue;
       kept[m] = is_trained_on(messages_, m) && (last || !settings_.mask_history);
       last = false;
     }
@@ -203,7 +207,7 @@ class Labeller {
   }
 
   // The assistant messages whose text is in a block, in a block without such text that whose turn
-  // it is in or, behind all turns, the last one's. Empty where none of these tells.
+  // it is in or, behind the turns of all, the last one's. Empty where none of these tells.
   std::vector<std::int32_t> messages_of_block(std::size_t begin, std::size_t end) const {
     std::vector<std::int32_t> of;
     for (const text::Segment& s : rendered_.segments) {
@@ -214,9 +218,19 @@ class Labeller {
     if (!of.empty()) return of;
     for (const Turn& turn : turns_)
       if (turn.begin < end && begin < turn.end) of.push_back(turn.message);
-    if (of.empty() && !turns_.empty() && begin >= turns_.back().end)
+    if (of.empty() && all_have_turns() && begin >= turns_.back().end)
       of.push_back(turns_.back().message);
     return of;
+  }
+
+  bool all_have_turns() const {
+    for (std::size_t m = 0; m < messages_.size(); ++m) {
+      const auto number = static_cast<std::int32_t>(m);
+      const auto is_its = [&](const Turn& turn) { return turn.message == number; };
+      if (role_is(number, "assistant") && std::none_of(turns_.begin(), turns_.end(), is_its))
+        return false;
+    }
+    return !turns_.empty();
   }
 
   // Of a block that no message is known of. Error where the messages differ.

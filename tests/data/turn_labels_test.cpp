@@ -294,6 +294,16 @@ TEST_F(BlocksWithoutTurns, ABlockThatMayBeAnyMessagesIsAnErrorWhereThatMatters) 
   EXPECT_TRUE(has(error(), "dataset.mask_history cannot be followed")) << error();
 }
 
+// Here the first answer has a turn, which the last one's block is behind.
+TEST_F(BlocksWithoutTurns, ABlockBehindAnotherMessagesTurnIsNotTakenForItsOwn) {
+  use("{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{{ m.content }}{% endif %}"
+      "{% if m.role == 'user' and not loop.last %}{% generation %}<|im_end|>"
+      "{{ messages[loop.index].content }}{% endgeneration %}{% endif %}{% endfor %}");
+  settings_.mask_history = true;
+  turns("yes", "");
+  EXPECT_TRUE(has(error(), "dataset.mask_history cannot be followed")) << error();
+}
+
 TEST_F(BlocksWithoutTurns, AnIndexLoopWithoutBlocksAsksForThem) {
   use_index_loop("{{ m.content }}<|im_end|>");
   settings_.chat_template += "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
