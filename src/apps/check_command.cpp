@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "train/log.h"
+#include "train/run_checkpoints.h"
 
 namespace glmtune::apps {
 namespace {
@@ -42,6 +43,18 @@ train::RecipePlan plan_of(const CheckCommand& command, const train::RecipeFile& 
   return one;
 }
 
+// Errors of what is done say which recipe they are of.
+template <class Action>
+void with_place(const std::string& recipe, const Action& action) {
+  try {
+    action();
+  } catch (const MachineError&) {
+    throw;
+  } catch (const Error& e) {
+    fail(cat(recipe, ": ", e.what()));
+  }
+}
+
 }  // namespace
 
 int run(const CheckCommand& command) {
@@ -60,15 +73,12 @@ int run(const CheckCommand& command) {
                      .memory = {},
                      .reasons = {},
                      .unchecked = {}};
+  with_place(path, [&] { train::check_restore_from(file.recipe); });
   read_rows(report);
-  try {
+  with_place(path, [&] {
     check_schedule(report);
     check_overrides(report);
-  } catch (const MachineError&) {
-    throw;
-  } catch (const Error& e) {
-    fail(cat(path, ": ", e.what()));
-  }
+  });
   report.memory = rank_memory(report, report.plan, std::nullopt);
   judge(report);
   for (const std::string& warning : file.checked.warnings) train::log_warning(warning);

@@ -9,6 +9,7 @@
 #include "io/files.h"
 #include "io/host_memory.h"
 #include "models/hf_checkpoint.h"
+#include "train/run_inputs.h"
 #include "train/trainer.h"
 
 namespace glmtune::apps {
@@ -33,8 +34,10 @@ std::string missing_model(const train::Recipe& recipe) {
   try {
     const std::string found =
         local_model(model.pretrained_model_name_or_path, model.revision, wanted_of_model(recipe));
-    if (!model.from_config) models::HfCheckpoint::open(found).keep_companions();
-    return "";
+    if (model.from_config) return "";
+    models::HfCheckpoint checkpoint = models::HfCheckpoint::open(found);
+    checkpoint.keep_companions();
+    return model.torch_dtype ? "" : train::arithmetic_conflict(recipe, checkpoint.own_dtype());
   } catch (const MachineError&) {
     throw;
   } catch (const Error& e) {

@@ -22,6 +22,12 @@ io::Value finite(std::optional<double> x) {
   return x && std::isfinite(*x) ? io::Value(*x) : io::Value(nullptr);
 }
 
+std::string validation_file(const std::string& name) {
+  return name == "default" ? "validation.jsonl" : "validation_" + name + ".jsonl";
+}
+
+}  // namespace
+
 std::string printed(const char* format, double value) {
   if (std::isnan(value)) return "nan";  // a library may print its sign
   char buffer[64];
@@ -29,15 +35,9 @@ std::string printed(const char* format, double value) {
   return buffer;
 }
 
-std::string printed(const char* format, std::optional<double> value) {
+static std::string printed(const char* format, std::optional<double> value) {
   return value ? printed(format, *value) : "null";
 }
-
-std::string validation_file(const std::string& name) {
-  return name == "default" ? "validation.jsonl" : "validation_" + name + ".jsonl";
-}
-
-}  // namespace
 
 io::Value to_value(const TrainMetrics& m) {
   io::Value::Object object{

@@ -43,6 +43,9 @@ struct ValidationMetrics {
   std::string timestamp;
 };
 
+// By a printf format of one double; a NaN is nan whatever its sign.
+std::string printed(const char* format, double value);
+
 // One line each, without a newline at the end.
 io::Value to_value(const TrainMetrics& metrics);
 io::Value to_value(const ValidationMetrics& metrics);

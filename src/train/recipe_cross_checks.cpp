@@ -207,10 +207,14 @@ void note_numerics(const Recipe& recipe, const RecipeReader& reader, CheckedDocu
     checked.warnings.push_back(cat(reader.where("model.gate_bias_update_factor"),
                                    ": model.gate_bias_update_factor moves the router's bias, which "
                                    "an adapter does not contain"));
-  if (recipe.distributed.param_dtype && recipe.model.torch_dtype != recipe.distributed.param_dtype)
-    checked.not_runnable.push_back(cat("distributed.mp_policy.param_dtype ",
-                                       *reader.text("distributed.mp_policy.param_dtype"),
-                                       " without the same model.torch_dtype"));
+  // Without torch_dtype the checkpoint says the type: arithmetic_conflict() looks then.
+  if (const auto type = recipe.distributed.param_dtype;
+      type && recipe.model.torch_dtype && recipe.model.torch_dtype != type)
+    add_not_runnable(
+        checked,
+        cat("distributed.mp_policy.param_dtype ", *reader.text("distributed.mp_policy.param_dtype"),
+            " without the same model.torch_dtype"),
+        cat("model.torch_dtype ", *reader.text("distributed.mp_policy.param_dtype")));
 }
 
 }  // namespace

@@ -71,10 +71,11 @@ void set(YamlNode& root, const Override& setting) {
 
 Overrides parse_overrides(std::span<const std::string> arguments) {
   Overrides out;
+  bool behind_secret = false;  // a word here may be the rest of a secret with a space in it
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (!is_option(word))
-      fail(cat("argument ", word,
+      fail(cat("argument ", behind_secret ? kHiddenSecret : without_userinfo(word),
                " is neither a setting nor the value of one; settings are written "
                "--section.key=value"));
     const std::size_t equals = word.find('=');
@@ -93,6 +94,7 @@ Overrides parse_overrides(std::span<const std::string> arguments) {
     if (value.empty())
       fail(cat(where_of(path), ": the value is empty, as that of a variable that is not set; null ",
                "means the default, '\"\"' an empty string"));
+    behind_secret = is_secret_key(path.substr(path.rfind('.') + 1));
     out.settings.push_back({path, parse_argument_value(value, where_of(path))});
     out.settings.back().value.implied = implied;
   }

@@ -1,6 +1,7 @@
 #include "train/resume.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 
@@ -85,7 +86,12 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
       add(list, cat("the contents of the data",
                     saved.template_sha256 == now.template_sha256
                         ? " or the tokenizer have changed"
-                        : ", the tokenizer or the chat template have changed"));
+                        : ", the tokenizer or the chat template have changed",
+                    now.template_sha256.empty()
+                        ? ""
+                        : "; a chat template that writes the day (strftime_now) makes other data "
+                          "on another day: pin it from the first run on with "
+                          "dataset.chat_template_kwargs.strftime_now"));
   }
   for (const Change& c : all)  // an early version has it where the recipe says it only
     if (c.key == "dataloader.shuffle" && c.there != text_of(nullptr))
@@ -98,6 +104,15 @@ std::string changed_settings(const TrainingPosition& saved, const TrainingPositi
   for (const Change& c : changes(saved.settings, now.settings))
     if (!c.key.starts_with("checkpoint.")) add(list, cat(c.key, " ", c.there, " -> ", c.here));
   return list;
+}
+
+std::string changed_rate(const TrainingPosition& saved, double now) {
+  constexpr double kRounding = 1e-9;
+  if (!saved.next_lr || std::abs(*saved.next_lr - now) <= kRounding * std::abs(now)) return "";
+  return cat("the learning rate of step ", saved.next_step, " would have been ", *saved.next_lr,
+             " in the run that saved it and is ", now,
+             " here: it follows from this recipe's optimizer.lr, lr_scheduler and number of steps ",
+             "(step_scheduler.max_steps, num_epochs, global_batch_size)");
 }
 
 bool other_data(const TrainingPosition& saved, const TrainingPosition& now) {

@@ -17,6 +17,10 @@ std::string difference(const TrainingPosition& saved, const TrainingPosition& no
 // run goes on from; "" when none has or they were not saved. Those of checkpoints are left out.
 std::string changed_settings(const TrainingPosition& saved, const TrainingPosition& now);
 
+// Where the rate of a run's next step, `now`, is not the one that the saved run would have taken:
+// both of them and what they depend on; "" where it is, or was not saved.
+std::string changed_rate(const TrainingPosition& saved, double now);
+
 // Whether a place in the data of one means nothing in those of the other: other packs, and not for
 // another seed alone, which gives the same data another order.
 bool other_data(const TrainingPosition& saved, const TrainingPosition& now);

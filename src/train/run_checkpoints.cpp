@@ -116,6 +116,12 @@ bool holds_the_start(const StepFolder& folder) {
 
 }  // namespace
 
+void check_restore_from(const Recipe& recipe) {
+  const CheckpointSettings& c = recipe.checkpoint;
+  if (c.enabled && !c.restore_from.empty())
+    (void)CheckpointFolder(c.checkpoint_dir).candidates(c.restore_from);
+}
+
 RunCheckpoints::RunCheckpoints(const Recipe& recipe, const RunModel& model,
                                const data::PackSource& source, bool terminal)
     : recipe_(recipe),
@@ -265,7 +271,7 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   candidates_ = own(candidates_);
   std::string note;
   const auto found = folder_.first_whole(candidates_, from, &note);
-  if (!found && !candidates_.empty() && from.empty())
+  if (!found && !candidates_.empty() && takes_latest(from))
     fail(cat("checkpoint.checkpoint_dir: no checkpoint in ", folder_.root(), " is whole: ", note,
              "; name another folder, or remove them to start from the base model"));
   if (!note.empty()) log_warning(note);
@@ -285,6 +291,7 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   at_.next_step = saved.next_step;
   at_.updates = saved.updates;
   at_.cursor = cursor_after(saved);
+  at_.next_lr = saved.next_lr;
   if (other_data(saved, at_))
     log_warning(cat("the data are not those of ", found->path, ", which had taken ",
                     saved.cursor.next, " packs of epoch ", saved.cursor.epoch,
@@ -303,6 +310,13 @@ void RunCheckpoints::resume(Engine& engine, Optimizer& optimizer) {
   else
     log_warning(cat(text, "; the learning rate is this recipe's from step ", at_.next_step,
                     " on, whatever it was before"));
+}
+
+void RunCheckpoints::warn_of_rate(const LrSchedule& schedule) const {
+  if (!resumed()) return;
+  if (const std::string jump = changed_rate(at_, schedule.learning_rate(at_.next_step));
+      !jump.empty())
+    log_warning(cat(resumed_from_.path, ": ", jump));
 }
 
 std::string RunCheckpoints::missing_export() const {
@@ -397,6 +411,7 @@ void RunCheckpoints::save(Engine& engine, Optimizer& optimizer, std::int64_t epo
                           bool is_last) {
   if (!recipe_.checkpoint.enabled) return;
   check_finite(engine, optimizer);
+  at_.next_lr = step.lr;
   write(engine, optimizer, epoch, step, validation, is_last);
 }
 

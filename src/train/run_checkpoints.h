@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "train/checkpoint_folder.h"
 #include "train/engine.h"
+#include "train/lr_schedule.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
 #include "train/run_inputs.h"
@@ -17,6 +18,9 @@
 #include "train/training_state.h"
 
 namespace glmtune::train {
+
+// Error where checkpoint.restore_from names a checkpoint that is not there or is incomplete.
+void check_restore_from(const Recipe& recipe);
 
 class RunCheckpoints {
  public:
@@ -36,6 +40,9 @@ class RunCheckpoints {
   // Fills the model and the optimizer from the best checkpoint and moves position() there; without
   // one nothing happens. Error where all are damaged, or another model's.
   void resume(Engine& engine, Optimizer& optimizer);
+  // After resume(), with the run's own rates: a warning where these do not go on at the rate that
+  // the checkpoint's run would have taken next, as with another number of steps.
+  void warn_of_rate(const LrSchedule& schedule) const;
   // Error, naming the tensor and the folder it came from, where a weight of the model or of the
   // checkpoint is not finite: one that no step reads, or only a later one, would train unnoticed.
   // After resume(), with the arenas reserved.

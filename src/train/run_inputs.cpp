@@ -98,8 +98,20 @@ RunModel opened(const Recipe& recipe, const io::HubCache& hub) {
 
 }  // namespace
 
+std::string arithmetic_conflict(const Recipe& recipe, DType weights) {
+  const auto type = recipe.distributed.param_dtype;
+  if (!type || *type == weights) return "";
+  return cat("not runnable yet: distributed.mp_policy.param_dtype ", name_of(*type),
+             " with weights in ", name_of(weights), "; what runs: --model.torch_dtype ",
+             models::config_dtype_name(*type));
+}
+
 RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub) {
-  return named(recipe.model.place, [&] { return opened(recipe, hub); });
+  return named(recipe.model.place, [&] {
+    RunModel model = opened(recipe, hub);
+    if (const std::string why = arithmetic_conflict(recipe, model.dtype); !why.empty()) fail(why);
+    return model;
+  });
 }
 
 RunData open_run_data(const Recipe& recipe, const RunModel& model, bool terminal) {

@@ -29,6 +29,10 @@ struct RunModel {
 // hub: where hub ids are looked up. Error for a model that is not there or cannot be trained so.
 RunModel open_run_model(const Recipe& recipe, const io::HubCache& hub);
 
+// Why weights that are kept in this type do not run with distributed.mp_policy.param_dtype, which
+// is a type of arithmetic, and what does; "" where they do.
+std::string arithmetic_conflict(const Recipe& recipe, DType weights);
+
 struct RunData {
   std::unique_ptr<data::PackSource> source;
   std::vector<ValidationSet> validation;

@@ -132,6 +132,15 @@ class Checker {
                        [&](const SchemaNode::Child& child) { return child.name == name; });
   }
 
+  // The first spelling of the target that a section's variant stands for.
+  static std::string target_of(const SchemaNode& schema, const std::string& variant) {
+    const SchemaNode* target = schema.child("_target_", "");
+    for (const TargetRow& row : schema_targets())
+      if (target != nullptr && row.group == target->row->values && row.name == variant)
+        return std::string(row.path);
+    return variant;
+  }
+
   void unknown_key(const SchemaNode& schema, const YamlNode& value, const std::string& path,
                    const std::string& name, const std::string& variant) {
     const std::vector<std::string> names = schema.child_names(variant);
@@ -145,8 +154,13 @@ class Checker {
       if (child.name != name || child.variants.empty()) continue;
       std::string list;
       for (const std::string& v : child.variants) list += (list.empty() ? "" : " and ") + v;
-      error(cat(message, " of ", variant, " (it is a key of ", list, "); nearest: ",
-                nearest(name, names), "; --", joined(path, name), " null leaves it out"));
+      // Who gives a key on the command line wants it; one of the recipe may be in the way.
+      const bool is_argument = value.key_where.starts_with("argument ");
+      error(cat(message, " of ", variant, " (it is a key of ", list,
+                "); nearest: ", nearest(name, names), "; --",
+                is_argument ? cat(joined(path, "_target_"), " ",
+                                  target_of(schema, child.variants.front()), " takes it")
+                            : cat(joined(path, name), " null leaves it out")));
       return;
     }
     std::string elsewhere;
@@ -290,7 +304,9 @@ class Checker {
     } else if (is_secret(last_part(path), node)) {
       shown = kHiddenSecret;
     } else if (node.unexpanded) {
-      shown = *node.unexpanded;
+      shown = without_userinfo(*node.unexpanded);
+    } else if (shown.is_string()) {
+      shown = without_userinfo(shown.as_string());
     }
     out_.keys.push_back({path, &row, std::move(value), std::move(shown), from_recipe, node.where});
   }

@@ -127,14 +127,15 @@ bool is_secret_key(std::string_view key) {
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto holds = [&](std::string_view word) { return lower.find(word) != std::string::npos; };
-  if (holds("api_key")) return true;
+  for (const std::string_view word : {"api_key", "private_key", "access_key"})
+    if (holds(word)) return true;
   // Keys of the recipe language that only sound like it: allow_control_tokens and the like.
   for (const KeyRow& row : schema_rows())
     if (row.path.ends_with(key) && row.path.size() > key.size() &&
         row.path[row.path.size() - key.size() - 1] == '.')
       return false;
-  for (const std::string_view word :
-       {"password", "secret", "token", "apikey", "authorization", "auth", "wandb_key"})
+  for (const std::string_view word : {"password", "passwd", "passphrase", "secret", "token",
+                                      "apikey", "credential", "authorization", "auth", "wandb_key"})
     if (holds(word)) return true;
   return false;
 }
@@ -157,9 +158,10 @@ io::Value value_of(const YamlNode& node, Showing showing) {
     }
     return object;
   }
-  if (showing == Showing::kPrinted && node.unexpanded) return *node.unexpanded;
+  if (showing == Showing::kPrinted && node.unexpanded) return without_userinfo(*node.unexpanded);
   if (node.is_null()) return nullptr;
-  return node.quoted ? io::Value(node.text) : plain_value(node.text);
+  const std::string text = showing == Showing::kPrinted ? without_userinfo(node.text) : node.text;
+  return node.quoted ? io::Value(text) : plain_value(text);
 }
 
 }  // namespace glmtune::train

@@ -36,6 +36,5 @@ io::Value value_of(const YamlNode& node, Showing showing = Showing::kValues);
 bool is_secret_key(std::string_view key);
 // What stands under such a key, lists and maps as a whole; null gives nothing away.
 bool is_secret(std::string_view key, const YamlNode& value);
-inline constexpr const char* kHiddenSecret = "********";
 
 }  // namespace glmtune::train

@@ -61,6 +61,7 @@ class Run {
     }
     if (total == 0) return load_and_save();
     set_rates(data_, recipe_);
+    checkpoints_.warn_of_rate(*data_.lr_schedule);
     log_info(experiment_line(recipe_, options_.device));
     log_info(schedule_line(recipe_, *data_.scheduler, done));
     log_info(rates_line(recipe_, *data_.lr_schedule, done, total));
@@ -220,6 +221,7 @@ Device choose_device(std::string* why) {
 }
 
 int run_training(const Recipe& recipe, const TrainOptions& options) {
+  check_restore_from(recipe);  // before models and data are read
   try {
     return exit_status(Run(recipe, options).execute());
   } catch (const NonFiniteWeights& e) {

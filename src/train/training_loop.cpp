@@ -9,6 +9,7 @@
 #include "ops/router.h"
 #include "tensor/staging.h"
 #include "train/batch_loader.h"
+#include "train/metrics_log.h"
 #include "train/nonfinite.h"
 #include "train/pass_options.h"
 
@@ -202,8 +203,9 @@ class Loop {
     const bool stops = p_.recipe.nonfinite_policy == NonfinitePolicy::kStop;
     if (stops) p_.on_step(last_);
     const std::string text =
-        cat("step ", last_.step, ": rank 0: loss ", *last_.loss, ", gradient norm ",
-            last_.grad_norm, ": not finite; ", origin(pending.batch), "; the step was not applied");
+        cat("step ", last_.step, ": rank 0: loss ", printed("%g", *last_.loss), ", gradient norm ",
+            printed("%g", last_.grad_norm), ": not finite; ", origin(pending.batch),
+            "; the step was not applied");
     if (stops) {
       p_.on_message(text);
       return Settled::kStop;

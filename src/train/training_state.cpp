@@ -116,16 +116,18 @@ Checksums save_state(const std::string& folder, const TrainingPosition& position
   }
   const std::uint32_t checksum = writer.finish();
 
-  io::Value state(io::Value::Object{{"format", kFormat},
-                                    {"next_step", position.next_step},
-                                    {"updates", position.updates},
-                                    {"epoch", position.cursor.epoch},
-                                    {"next_pack", position.cursor.next},
-                                    {"seed", std::to_string(position.seed)},
-                                    {"data_fingerprint", position.data_fingerprint},
-                                    {"chat_template_sha256", position.template_sha256},
-                                    {"model_signature", position.model_signature},
-                                    {"settings", position.settings}});
+  io::Value state(io::Value::Object{
+      {"format", kFormat},
+      {"next_step", position.next_step},
+      {"updates", position.updates},
+      {"epoch", position.cursor.epoch},
+      {"next_pack", position.cursor.next},
+      {"seed", std::to_string(position.seed)},
+      {"data_fingerprint", position.data_fingerprint},
+      {"chat_template_sha256", position.template_sha256},
+      {"model_signature", position.model_signature},
+      {"settings", position.settings},
+      {"next_lr", position.next_lr ? io::Value(*position.next_lr) : io::Value()}});
   io::write_file(position_path(folder), io::to_json(state, {.indent = 2}) + "\n");
   return {{kTensorsName, checksum}};
 }
@@ -147,6 +149,8 @@ TrainingPosition read_position(const std::string& folder) {
     p.template_sha256 = sha->as_string();
   p.model_signature = member(state, "model_signature", where).as_string();
   if (const io::Value* settings = state.find("settings")) p.settings = *settings;
+  if (const io::Value* lr = state.find("next_lr"); lr != nullptr && lr->is_number())
+    p.next_lr = lr->as_double();
   return p;
 }
 

@@ -2,6 +2,7 @@
 // What a run needs to go on exactly where it stopped: position, parameters as they are in memory,
 // and the optimizer's state. Lies in a step folder as state.json and state.safetensors.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ struct TrainingPosition {
   std::string template_sha256;   // of the chat template; empty without one (or an early version)
   std::string model_signature;   // of model_signature()
   io::Value settings;            // Recipe::settings; null in checkpoints of an early version
+  // The rate that the next step would have; none in an early version or where no step was taken.
+  std::optional<double> next_lr;
 };
 
 // What model_signature() begins with; checkpoints of earlier versions have other signatures.

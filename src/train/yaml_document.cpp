@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "train/schema_scalar.h"
 
 namespace glmtune::train {
 namespace {
@@ -124,9 +125,12 @@ class TreeBuilder : public YAML::EventHandler {
     const bool no_value = value.is_null() && value.text.empty();
     if (!strict_ || !level.in_braces || key.quoted || !no_value || colon == std::string::npos)
       return;
-    fail(cat(key.where, ": {", key.text, "} is the key '", key.text,
-             "' without a value; write a space after the colon: {", key.text.substr(0, colon + 1),
-             " ", key.text.substr(colon + 1), "}"));
+    const std::string name = key.text.substr(0, colon + 1);
+    const std::string meant = is_secret_key(key.text.substr(0, colon))
+                                  ? kHiddenSecret
+                                  : without_userinfo(key.text.substr(colon + 1));
+    fail(cat(key.where, ": {", name, meant, "} is the key '", name, meant,
+             "' without a value; write a space after the colon: {", name, " ", meant, "}"));
   }
   void limit(const YAML::Mark& mark) const {
     if (nodes_ > kMaxNodes) fail(cat(at(mark), ": more than ", kMaxNodes, " values"));
@@ -284,8 +288,21 @@ std::string YamlNode::describe() const {
   if (is_list()) return items.empty() ? "an empty list" : "a list";
   if (is_map()) return "a map";
   if (is_null()) return text.empty() ? "empty" : text;
-  const std::string& shown = unexpanded ? *unexpanded : text;
+  const std::string shown = without_userinfo(unexpanded ? *unexpanded : text);
   return shown.size() <= 80 ? "'" + shown + "'" : "'" + shown.substr(0, 77) + "...'";
+}
+
+std::string without_userinfo(std::string text) {
+  constexpr std::string_view kScheme = "://";
+  for (std::size_t at = text.find(kScheme); at != std::string::npos;
+       at = text.find(kScheme, at + 1)) {
+    const std::size_t begin = at + kScheme.size();
+    const std::size_t end = std::min(text.find_first_of("/?# \t\n\"'", begin), text.size());
+    const std::size_t sign = text.rfind('@', end);
+    if (sign != std::string::npos && sign > begin && sign < end)
+      text.replace(begin, sign - begin, kHiddenSecret);
+  }
+  return text;
 }
 
 YamlNode parse_yaml(const std::string& text, const std::string& file, std::string_view what) {

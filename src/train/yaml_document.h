@@ -46,6 +46,11 @@ struct YamlNode {
   std::string describe() const;
 };
 
+inline constexpr const char* kHiddenSecret = "********";
+
+// A text as it may be shown: the userinfo of a URL in it (https://user:secret@host) is hidden.
+std::string without_userinfo(std::string text);
+
 inline constexpr std::string_view kRecipe = "a recipe";
 
 // One document; its top must be a map. Duplicate keys, several documents, keys that are no

@@ -44,7 +44,7 @@ std::string quoted(const std::string& s) {
 }
 
 std::string scalar(const YamlNode& node) {
-  const std::string& text = node.unexpanded ? *node.unexpanded : node.text;
+  const std::string text = without_userinfo(node.unexpanded ? *node.unexpanded : node.text);
   if (node.is_null()) return "null";
   return !node.quoted && plain_is_safe(text) ? text : quoted(text);
 }

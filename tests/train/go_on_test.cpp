@@ -1,6 +1,7 @@
 // A run that ended before its end: where it goes on, what is in its way, with another batch size.
 #include "base/exit_code.h"
 #include "train/folder_support.h"
+#include "train/resume.h"
 #include "train/run_inputs.h"
 #include "train/training_state.h"
 
@@ -118,6 +119,57 @@ TEST_F(GoOn, ARateThatChangesOnResumeIsWarnedOf) {
   ASSERT_EQ(train(with(mock_recipe("out", 6, 2), "lr: 1e-3", "lr: 2e-3")), 0);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(has(said, "the learning rate is this recipe's from step 4 on")) << said;
+}
+
+// The schedule depends on the number of steps, which no key of the rates names.
+TEST_F(GoOn, ARateThatJumpsWithTheNumberOfStepsIsWarnedOf) {
+  const auto said_by = [&](const std::string& recipe) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(error_of(recipe), "");
+    return testing::internal::GetCapturedStderr();
+  };
+  constexpr const char* kJump = "the learning rate of step 4 would have been 1e-05 in the run";
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);
+  const std::string longer = said_by(mock_recipe("out", 12, 2));
+  EXPECT_TRUE(has(longer, kJump)) << longer;
+
+  said_by_stopped(two_epochs("batch", 2, 1000));
+  const std::string same = said_by_stopped(two_epochs("batch", 2, 1000));
+  EXPECT_FALSE(has(same, "would have been")) << same;
+  const std::string other = said_by(two_epochs("batch", 1, 1000));
+  EXPECT_TRUE(has(other, "the learning rate of step 2 would have been ")) << other;
+}
+
+TEST_F(GoOn, LatestOfDamagedCheckpointsOnlyIsAnErrorThatMovesNothing) {
+  ASSERT_EQ(train(mock_recipe("out", 4, 2)), 0);  // steps 1 and 3
+  for (const char* step : {"epoch_0_step_1", "epoch_1_step_3"}) {
+    const std::string state = path(cat("out/", step, "/state.safetensors"));
+    std::string text = bytes(state);
+    text.back() = static_cast<char>(text.back() ^ 1);
+    io::write_file(state, text);
+  }
+  const std::string before = bytes(path("out/training.jsonl"));
+  const std::string message = error_of(restored(mock_recipe("out", 6, 1000), "LATEST"));
+  EXPECT_TRUE(has(message, cat("no checkpoint in ", path("out"), " is whole"))) << message;
+  EXPECT_EQ(bytes(path("out/training.jsonl")), before);
+  EXPECT_EQ(step_folders("out"), (std::vector<std::string>{"epoch_0_step_1", "epoch_1_step_3"}));
+  for (const auto& entry : fs::directory_iterator(path("out")))
+    EXPECT_FALSE(has(entry.path().filename().string(), "superseded")) << entry.path();
+}
+
+TEST_F(GoOn, AWrongRestoreFromIsFoundBeforeTheDataAreRead) {
+  const std::string recipe =
+      with(restored(mock_recipe("out", 4, 2), "epoch_0_step_77"), kGolden, path("no_model"));
+  EXPECT_TRUE(has(error_of(recipe), "epoch_0_step_77")) << error_of(recipe);
+}
+
+TEST_F(GoOn, AnotherDayIsNamedWhereTheTemplateMayWriteIt) {
+  TrainingPosition saved, now;
+  saved.data_fingerprint = "a";
+  now.data_fingerprint = "b";
+  EXPECT_FALSE(has(difference(saved, now), "strftime_now"));
+  saved.template_sha256 = now.template_sha256 = "0123456789abcdef";
+  EXPECT_TRUE(has(difference(saved, now), "dataset.chat_template_kwargs.strftime_now"));
 }
 
 TEST_F(GoOn, ALinkInASavesWayIsNamedBeforeTraining) {

@@ -71,6 +71,13 @@ TEST(RecipeErrors, NullLeavesOutAKeyOfTheOtherTarget) {
                        "unknown key model.config of from_pretrained (it is a key of from_config); "
                        "nearest: "));
   EXPECT_TRUE(contains(error_of(text, arguments), "; --model.config null leaves it out"));
+  // One that the command line gives is wanted: the target is what does not fit.
+  arguments = {"--model.pretrained_model_name_or_path=/models/tiny"};
+  EXPECT_TRUE(contains(error_of(text, arguments),
+                       "; --model._target_ nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained "
+                       "takes it"));
+  arguments.emplace_back(
+      "--model._target_=nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained");
   arguments.emplace_back("--model.config=null");
   EXPECT_EQ(error_of(text, arguments), "");
   EXPECT_NE(small_error({"--model.confg=null"}), "");

@@ -162,7 +162,8 @@ TEST(RecipeSecrets, AreHiddenAlsoBesideAVariable) {
 // recipes.md 1.1: keys that hold such a word; keys of the recipe language itself are shown.
 TEST(RecipeSecrets, AreToldByTheirKey) {
   for (const char* key :
-       {"password", "my_secret", "HF_TOKEN", "apikey", "api_key", "Authorization", "basic_auth"}) {
+       {"password", "my_secret", "HF_TOKEN", "apikey", "api_key", "Authorization", "basic_auth",
+        "PASSWD", "passphrase", "credential", "credentials", "private_key", "access_key"}) {
     const RecipeFile file = parse(std::string(kSmallRecipe) + "wandb: {" + key + ": hunter2}\n");
     EXPECT_FALSE(contains(file.yaml + resolved_lines(file.checked), "hunter2")) << key;
   }
@@ -171,6 +172,31 @@ TEST(RecipeSecrets, AreToldByTheirKey) {
   const RecipeFile file = small({"--dataset.allow_control_tokens=true"});
   EXPECT_TRUE(contains(file.yaml, "allow_control_tokens: true"));
   EXPECT_TRUE(contains(resolved_lines(file.checked), "dataset.allow_control_tokens: true"));
+}
+
+TEST(RecipeSecrets, InTheUserPartOfAUrlAreHidden) {
+  const RecipeFile file =
+      parse(std::string(kSmallRecipe) +
+                "wandb: {base_url: \"https://me:hunter2@host/a@b\", other: see http://hunter2@h}\n",
+            {"--dataset.path_or_dataset_id=https://hunter2@host/x"});
+  for (const std::string& text :
+       {io::to_json(resolved_keys(file.checked)), resolved_lines(file.checked), file.yaml,
+        io::to_json(file.recipe.settings)}) {
+    EXPECT_FALSE(contains(text, "hunter2")) << text;
+    EXPECT_TRUE(contains(text, "https://********@host/a@b")) << text;
+  }
+  EXPECT_FALSE(contains(small_error({"--wandb.enable=http://u:hunter2@h"}), "hunter2"));
+  EXPECT_EQ(without_userinfo("a@b http://h/x@y?u=http://h2"), "a@b http://h/x@y?u=http://h2");
+}
+
+TEST(RecipeSecrets, AreNotInErrorsAboutWhatStandsBesideThem) {
+  const std::string colon = error_of(std::string(kSmallRecipe) + "wandb: {api_key:hunter2}\n");
+  EXPECT_TRUE(contains(colon, "{api_key:********} is the key")) << colon;
+  EXPECT_FALSE(contains(colon, "hunter2")) << colon;
+  const std::string word = small_error({"--wandb.api_key", "first", "hunter2"});
+  EXPECT_TRUE(contains(word, "argument ******** is neither a setting")) << word;
+  EXPECT_FALSE(contains(small_error({"--wandb.api_key=first", "hunter2"}), "hunter2"));
+  EXPECT_TRUE(contains(small_error({"--wandb.project=a", "b"}), "argument b is neither"));
 }
 
 }  // namespace

@@ -35,9 +35,14 @@ TEST(RecipeStatus, AValueThatSwitchesAFeatureOffRuns) {
 TEST(RecipeStatus, AnotherTypeOfArithmeticThanOfStorageDoesNotRunYet) {
   const std::string key = "--distributed.mp_policy.param_dtype=";
   EXPECT_EQ(not_runnable_line(small({key + "bf16", "--model.torch_dtype=bfloat16"}).checked), "");
+  for (const char* type : {"auto", "null"})
+    EXPECT_EQ(not_runnable_line(small({key + "bf16", cat("--model.torch_dtype=", type)}).checked),
+              "");
+  const CheckedDocument other = small({key + "bf16", "--model.torch_dtype=float32"}).checked;
   EXPECT_TRUE(
-      contains(not_runnable_line(small({key + "bf16"}).checked),
+      contains(not_runnable_line(other),
                "distributed.mp_policy.param_dtype bf16 without the same model.torch_dtype"));
+  EXPECT_EQ(runs_with(other), "; what runs: --model.torch_dtype bf16");
 }
 
 // recipes.md section 5, 2.

@@ -332,6 +332,15 @@ TEST(TrainingLoop, NonfiniteStopsBeforeTheStepAndNamesATensor) {
       << o.messages[0];
 }
 
+TEST(TrainingLoop, ANegativeNanIsCalledNan) {
+  const double nan = -std::numeric_limits<double>::quiet_NaN();
+  const Outcome o = run({pack(9, 1)}, 1, 1, NonfinitePolicy::kStop, {.value = nan});
+  ASSERT_FALSE(o.messages.empty());
+  EXPECT_NE(o.messages[0].find("rank 0: loss nan, gradient norm nan: not finite"),
+            std::string::npos)
+      << o.messages[0];
+}
+
 TEST(TrainingLoop, NonfiniteSkipPolicyGoesOnWithTheWeightsUnchanged) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Outcome o = run({pack(9, 1), pack(5, 2)}, 1, 1, NonfinitePolicy::kSkip, {.value = nan});
