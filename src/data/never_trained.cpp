@@ -143,9 +143,9 @@ std::vector<std::string> never_trained(const text::ChatTemplate& chat_template,
                                        const TurnFrame& frame, const ChatSettings& settings) {
   const Probe probe(chat_template, tokenizer, options);
   const LabelledProbe labels = labelled_probe(probe, chat_template, tokenizer, frame, settings);
-  const std::string blocks = "the chat template's generation blocks leave it out";
+  const char* const blocks = "the chat template's generation blocks leave it out";
   const auto reason = [&](bool wanted, const char* setting) {
-    if (chat_template.has_generation_blocks()) return blocks;
+    if (chat_template.has_generation_blocks()) return std::string(blocks);
     return wanted ? std::string("the chat template has no token for it")
                   : cat(setting, " is false");
   };
