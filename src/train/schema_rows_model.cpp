@@ -78,7 +78,7 @@ constexpr KeyRow kRows[] = {
 {"distributed.reshard_after_forward", kBool, "null", "", kDependent, "Shards weights again between forward and backward."},
 {"distributed.mp_policy", kSection, "", "", kRuns, "Types of arithmetic and reduction."},
 {"distributed.mp_policy._target_", kTarget, "", "mp_policy", kDependent, "Without effect."},
-{"distributed.mp_policy.param_dtype", kDtype, "null", "", kRuns, "Type of arithmetic. Only the type of model.torch_dtype runs yet."},
+{"distributed.mp_policy.param_dtype", kDtype, "null", "", kRuns, "Type of arithmetic. Only the type that the weights are trained in (model.torch_dtype) runs yet."},
 {"distributed.mp_policy.reduce_dtype", kDtype, "float32", "", kNoCounterpart, "Gradients are accumulated and reduced in fp32."},
 {"distributed.mp_policy.output_dtype", kDtype, "null", "", kNoCounterpart, "Type of module outputs."},
 {"distributed.mp_policy.cast_forward_inputs", kBool, "true", "", kNoCounterpart, "Casts module inputs."},

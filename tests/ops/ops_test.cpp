@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -135,6 +136,26 @@ TEST(CrossEntropy, SurvivesLargeLogitsAndNamesABadLabel) {
   labels.view.as<std::int32_t>()[1] = -100;
   EXPECT_EQ(error_of([&] { run(ctx, op); }),
             "CrossEntropy: the label of row 1 is -100, expected 0 to 2");
+}
+
+// recipes.md 5.9: angles [pi/2, 0] tell the layouts apart. 51819 is 32989 quarter turns to within
+// 2e-5, one more than whole turns.
+TEST(Rope, AQuarterTurnOfTheFirstPairTellsTheLayouts) {
+  Context ctx;
+  OwnedTensor p({1}, DType::kI32, Device::kCpu);
+  p.view.as<std::int32_t>()[0] = 51819;
+  const auto turned = [&](RopeLayout layout) {
+    OwnedTensor x({1, 1, 4}, DType::kF64, Device::kCpu);
+    for (int i = 0; i < 4; ++i) x.view.as<double>()[i] = i + 1;
+    run(ctx, Rope{.x = x, .positions = p, .theta = 1e30, .layout = layout});
+    const double* at = x.view.as<double>();
+    return std::array{at[0], at[1], at[2], at[3]};
+  };
+  constexpr std::array kHalf{-3.0, 2.0, 1.0, 4.0}, kPairs{-2.0, 1.0, 3.0, 4.0};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(turned(RopeLayout::kHalfSplit)[i], kHalf[i], 1e-4) << i;
+    EXPECT_NEAR(turned(RopeLayout::kInterleaved)[i], kPairs[i], 1e-4) << i;
+  }
 }
 
 TEST(Rope, TurnsPairsByPositionTimesFrequency) {
