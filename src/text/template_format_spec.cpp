@@ -66,9 +66,10 @@ std::string sign_of(bool negative, const FormatSpec& spec) {
 }
 
 std::string in_base(std::uint64_t v, unsigned base, bool upper) {
+  const char* digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
   do {
-    out.insert(out.begin(), (upper ? "0123456789ABCDEF" : "0123456789abcdef")[v % base]);
+    out.insert(out.begin(), digits[v % base]);
     v /= base;
   } while (v != 0);
   return out;
