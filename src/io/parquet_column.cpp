@@ -77,9 +77,13 @@ bool ColumnPages::load_entries() {
 }
 
 Value ColumnPages::take() {
+  const std::size_t values = indices_.empty() ? values_.size() : indices_.size();
+  // The levels of a group's columns contradict each other.
+  if (definition() != leaf_.max_definition || value_ >= values)
+    fail("its levels ask for a value where it has none");
   ++level_;
   const std::size_t at = value_++;
-  return indices_.empty() ? std::move(values_.at(at)) : dictionary_[indices_.at(at)];
+  return indices_.empty() ? std::move(values_[at]) : dictionary_[indices_[at]];
 }
 
 // A header does not say how long it is, and may hold texts as statistics.
