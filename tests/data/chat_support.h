@@ -32,19 +32,22 @@ inline std::string slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// The tiny tokenizer with these added tokens besides.
+inline std::shared_ptr<const text::Tokenizer> with_tokens(const std::vector<std::string>& names) {
+  io::Value json = io::read_json_file(kTiny + "/tokenizer.json");
+  io::Value::Array& added = json.find("added_tokens")->as_array();
+  for (const std::string& name : names) {
+    io::Value token = added.back();
+    token.set("id", token.find("id")->as_int() + 1);
+    token.set("content", name);
+    added.push_back(token);
+  }
+  return std::make_shared<text::Tokenizer>(text::Tokenizer::parse(
+      io::to_json(json), slurp(kTiny + "/tokenizer_config.json"), "test tokenizer"));
+}
+
 inline std::shared_ptr<const text::Tokenizer> tokenizer() {
-  static const auto tokenizer = [] {
-    io::Value json = io::read_json_file(kTiny + "/tokenizer.json");
-    io::Value::Array& added = json.find("added_tokens")->as_array();
-    for (const char* name : {"<|im_start|>", "<|im_end|>"}) {
-      io::Value token = added.back();
-      token.set("id", token.find("id")->as_int() + 1);
-      token.set("content", name);
-      added.push_back(token);
-    }
-    return std::make_shared<text::Tokenizer>(text::Tokenizer::parse(
-        io::to_json(json), slurp(kTiny + "/tokenizer_config.json"), "test tokenizer"));
-  }();
+  static const auto tokenizer = with_tokens({"<|im_start|>", "<|im_end|>"});
   return tokenizer;
 }
 

@@ -82,19 +82,6 @@ class TemplateLabels : public Chat {
                      "<|return|>", "<|call|>"});
   }
 
-  static std::shared_ptr<const text::Tokenizer> with_tokens(const std::vector<std::string>& names) {
-    io::Value json = io::read_json_file(kTiny + "/tokenizer.json");
-    io::Value::Array& added = json.find("added_tokens")->as_array();
-    for (const std::string& name : names) {
-      io::Value token = added.back();
-      token.set("id", token.find("id")->as_int() + 1);
-      token.set("content", name);
-      added.push_back(token);
-    }
-    return std::make_shared<text::Tokenizer>(text::Tokenizer::parse(
-        io::to_json(json), slurp(kTiny + "/tokenizer_config.json"), "test tokenizer"));
-  }
-
   Ids ids(const std::string& text) const {
     return tokenizer_->encode(text, {.match_added_tokens = true}).ids;
   }
